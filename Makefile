@@ -1,0 +1,67 @@
+# gperf: build, test and check. "make help" lists the targets.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-print-directory
+
+GO        ?= go
+TESTFLAGS ?=
+FUZZTIME  ?= 10s
+BENCHTIME ?= 1s
+
+# Stamped into the binary. Outside a git work tree both stay empty, and the
+# binary says what the go command knows of it.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+COMMIT  ?= $(shell git rev-parse --verify --quiet HEAD 2>/dev/null)
+LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+
+.PHONY: all help build deps peers test race fuzz bench lint cross docs clean
+
+all: build
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s  %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+build: ## build bin/gperf with version and commit stamped in
+	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/gperf
+
+deps: ## install the programs that tests use and that are missing (Debian, root)
+	@./.ci/deps
+
+peers: ## install netperf, iperf3 and flent, to compare with (Debian, root)
+	@./.ci/deps --peers
+
+test: ## run all tests; more flags in TESTFLAGS
+	$(GO) test $(TESTFLAGS) ./...
+
+race: ## run all tests with the race detector
+	$(GO) test -race $(TESTFLAGS) ./...
+
+# go test lists a package's targets first and names the package after them.
+fuzz: ## run each fuzz target for FUZZTIME (10s)
+	@targets=$$($(GO) test -list '^Fuzz' ./... | awk '/^Fuzz/ {name[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, name[i]; n = 0}'); \
+	if [ -z "$$targets" ]; then echo "no fuzz targets"; exit 0; fi; \
+	while read -r package name; do \
+		echo "== $$package $$name"; \
+		$(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) "$$package" </dev/null; \
+	done <<<"$$targets"
+
+bench: ## run all Go benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+lint: ## gofmt, go vet, staticcheck
+	@unformatted=$$(gofmt -l .); \
+	if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool -modfile=tools/go.mod staticcheck ./...
+
+cross: ## build and vet for arm64, tests included
+	GOOS=linux GOARCH=arm64 $(GO) build ./...
+	GOOS=linux GOARCH=arm64 $(GO) vet ./...
+
+docs: ## write again what is generated from the code, and show what changed
+	$(GO) generate ./...
+	@git status --short -- docs
+
+clean: ## remove what build made
+	rm -rf bin
