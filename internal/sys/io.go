@@ -1,0 +1,44 @@
+// Package sys makes the Linux system calls that golang.org/x/sys/unix lacks or
+// wraps too thickly for gperf's loops. Wrappers keep the call's name and the
+// order of its arguments, return the bare errno and allocate nothing. It is the
+// one package that uses unsafe.
+package sys
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Send is send(2): p goes to the connected socket fd. It goes around Go's
+// scheduler, which costs no more than C, but holds the thread's P while it
+// blocks: use it on a locked thread, and only on sockets with SO_SNDTIMEO set,
+// so that the runtime's preemption signal gets it out with EINTR (a socket
+// without time-out restarts the call, and the runtime could never stop it).
+// p must not be empty.
+func Send(fd int, p []byte, flags int) (int, unix.Errno) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), uintptr(flags), 0, 0)
+	return int(n), errno
+}
+
+// Recv is recv(2) into p, under the conditions of Send (with SO_RCVTIMEO). 0
+// without errno is the end of the stream.
+func Recv(fd int, p []byte, flags int) (int, unix.Errno) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), uintptr(flags), 0, 0)
+	return int(n), errno
+}
+
+// ThreadCPU is the CPU time in nanoseconds that the thread tid of this process
+// has used, user and system together, exact to the scheduler's clock: the
+// thread's CPU-time clock of clock_gettime(2).
+func ThreadCPU(tid int) (int64, error) {
+	// The clock's number is made from the thread's as in the kernel's
+	// include/linux/posix-timers_types.h: inverted, shifted by three, with the
+	// bits for "one thread" (4) and "scheduler's time" (2).
+	const perThread, sched = 4, 2
+	var ts unix.Timespec
+	if err := unix.ClockGettime(int32(^tid<<3|perThread|sched), &ts); err != nil {
+		return 0, err
+	}
+	return ts.Nano(), nil
+}
