@@ -1,0 +1,327 @@
+// Package plan says what a test is to do, as plain data that any machine can
+// build, print, send and compare: the test type, how long or how much, how
+// many streams, which sizes, and the knobs of each end.
+//
+// It opens no socket and knows no command line. A plan that Validate accepts
+// means the same on both ends; whether a machine can honour it is for sockopt
+// and the two ends to find out.
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"gperf/sockopt"
+)
+
+// Type is a test type, written as netperf writes it.
+type Type string
+
+// The test types.
+const (
+	TCPStream Type = "TCP_STREAM" // the client sends, the server receives
+	TCPMaerts Type = "TCP_MAERTS" // the server sends, the client receives
+	TCPRR     Type = "TCP_RR"     // request and response over a standing connection
+)
+
+// Direction is the way in which the payload of a stream travels.
+type Direction string
+
+// The directions. Both is a request/response stream.
+const (
+	ClientToServer Direction = "client_to_server"
+	ServerToClient Direction = "server_to_client"
+	Both           Direction = "both"
+)
+
+// Role is what one end does with one stream.
+type Role string
+
+// The roles of an end.
+const (
+	Sender    Role = "sender"
+	Receiver  Role = "receiver"
+	Requester Role = "requester" // sends requests, awaits responses
+	Responder Role = "responder" // awaits requests, sends responses
+)
+
+// Measures reports whether the window of an end in this role is the measure of
+// the direction: the receiver's, or the requester's.
+func (r Role) Measures() bool { return r == Receiver || r == Requester }
+
+// row is what a test type fixes. Adding a type is adding a row here and a loop
+// in flow.
+type row struct {
+	doc        string
+	directions []Direction
+}
+
+var rows = map[Type]row{
+	TCPStream: {"bulk transfer, client to server", []Direction{ClientToServer}},
+	TCPMaerts: {"bulk transfer, server to client", []Direction{ServerToClient}},
+	TCPRR:     {"request and response over one connection", []Direction{Both}},
+}
+
+// Types returns the test types in the order in which help lists them.
+func Types() []Type { return []Type{TCPStream, TCPMaerts, TCPRR} }
+
+// Doc is one line about the type, empty for an unknown one.
+func (t Type) Doc() string { return rows[t].doc }
+
+// RequestResponse reports whether the type counts transactions, not bytes.
+func (t Type) RequestResponse() bool { return t == TCPRR }
+
+// Role is what end does in direction d.
+func (d Direction) Role(end sockopt.End) Role {
+	switch client := end == sockopt.Client; {
+	case d == Both && client:
+		return Requester
+	case d == Both:
+		return Responder
+	case (d == ClientToServer) == client:
+		return Sender
+	default:
+		return Receiver
+	}
+}
+
+// Bounds of a plan, so that neither end can be asked for the absurd. A server
+// has limits of its own below these.
+const (
+	MaxStreams     = 10_000
+	MaxMessageSize = 1 << 30
+	MaxBurst       = 1 << 20
+	MaxDuration    = 30 * 24 * time.Hour
+	MinInterval    = 10 * time.Millisecond
+	// MaxSamples bounds streams x intervals: about 150 bytes of memory each on
+	// either end.
+	MaxSamples = 4 << 20
+)
+
+// Defaults of a plan. They are stated in every result's header, since they
+// matter: netperf sends 16 KiB at a time, iperf3 128 KiB.
+const (
+	DefaultDuration    = 10 * time.Second
+	DefaultMessageSize = 128 << 10 // per send and per receive call, as iperf3
+	DefaultRRSize      = 1         // request and response, as netperf
+)
+
+// Test is one test, normalised: every default is filled in. It is what the
+// client sends to the server and what the result shows as "plan".
+type Test struct {
+	Type         Type    `json:"test" doc:"test type as netperf writes it"`
+	Duration     Seconds `json:"duration_seconds" doc:"length of the measuring window in seconds; null when bytes or transactions end the test"`
+	Warmup       Seconds `json:"warmup_seconds" doc:"time in seconds before the window opens, left out of every figure"`
+	Interval     Seconds `json:"interval_seconds" doc:"length of a reporting interval in seconds; null: none"`
+	Bytes        int64   `json:"bytes" doc:"payload bytes that end the test, the sum over the streams; 0: no such limit"`
+	Transactions int64   `json:"transactions" doc:"transactions that end the test, the sum over the streams; 0: no such limit"`
+	Streams      int     `json:"streams" doc:"number of parallel streams in each direction"`
+	RequestSize  int     `json:"request_size_bytes" doc:"bytes of a request (request/response tests; else 0)"`
+	ResponseSize int     `json:"response_size_bytes" doc:"bytes of a response (request/response tests; else 0)"`
+	Burst        int     `json:"burst" doc:"transactions outstanding at once per stream (request/response tests; else 0)"`
+	ForceBuffers bool    `json:"force_buffers" doc:"buffers were set with SO_SNDBUFFORCE and SO_RCVBUFFORCE"`
+	AllowClamp   bool    `json:"allow_clamp" doc:"a clamped or raised knob was to be a warning, not an error"`
+	LiveStreams  bool    `json:"live_streams" doc:"interval samples of every stream travel during the test, not totals only"`
+	Client       End     `json:"client" doc:"what the client's end was asked for"`
+	Server       End     `json:"server" doc:"what the server's end was asked for"`
+}
+
+// End is what one end of a test is asked for.
+type End struct {
+	SendSize    int              `json:"send_size_bytes" doc:"bytes per send call (message size)"`
+	ReceiveSize int              `json:"receive_size_bytes" doc:"bytes asked for per receive call"`
+	CPUs        []int            `json:"cpus" doc:"CPUs that the streams' threads are pinned to, in turn; null: unpinned"`
+	Knobs       sockopt.Settings `json:"knobs" doc:"socket knobs asked for, by name, in the kernel's unit"`
+}
+
+// Seconds is a time span that JSON shows as a number of seconds; zero is null.
+type Seconds time.Duration
+
+// MarshalJSON prints the seconds as a number, null for zero.
+func (s Seconds) MarshalJSON() ([]byte, error) {
+	if s == 0 {
+		return []byte("null"), nil
+	}
+	return json.Marshal(time.Duration(s).Seconds())
+}
+
+// UnmarshalJSON reads what MarshalJSON prints. Spans outside ±MaxDuration are
+// refused here, where they could still be told from an overflow.
+func (s *Seconds) UnmarshalJSON(b []byte) error {
+	if bytes.Equal(b, []byte("null")) {
+		*s = 0
+		return nil
+	}
+	var f float64
+	if err := json.Unmarshal(b, &f); err != nil {
+		return err
+	}
+	if math.Abs(f) > MaxDuration.Seconds() {
+		return fmt.Errorf("%g seconds: out of range", f)
+	}
+	*s = Seconds(math.Round(f * float64(time.Second)))
+	return nil
+}
+
+// Directions lists the directions of the test's streams.
+func (t *Test) Directions() []Direction { return rows[t.Type].directions }
+
+// End returns what end was asked for.
+func (t *Test) End(end sockopt.End) *End {
+	if end == sockopt.Client {
+		return &t.Client
+	}
+	return &t.Server
+}
+
+// Limited reports whether a count ends the test, not a clock.
+func (t *Test) Limited() bool { return t.Bytes > 0 || t.Transactions > 0 }
+
+// Limit is what stream i of the test (from 0) has to move before it ends: bytes
+// or, in request/response tests, transactions. The total is split as evenly as
+// whole units allow, the first streams taking the remainder. 0: no limit.
+func (t *Test) Limit(i int) int64 {
+	total, n := t.Bytes+t.Transactions, int64(t.Streams)
+	limit := total / n
+	if int64(i) < total%n {
+		limit++
+	}
+	return limit
+}
+
+// Normalise fills in the defaults of fields that are zero.
+func (t *Test) Normalise() {
+	if t.Type == "" {
+		t.Type = TCPStream
+	}
+	if t.Duration == 0 && !t.Limited() {
+		t.Duration = Seconds(DefaultDuration)
+	}
+	if t.Streams == 0 {
+		t.Streams = 1
+	}
+	if t.Type.RequestResponse() {
+		setDefault(&t.RequestSize, DefaultRRSize)
+		setDefault(&t.ResponseSize, DefaultRRSize)
+		setDefault(&t.Burst, 1)
+	}
+	for _, end := range []*End{&t.Client, &t.Server} {
+		setDefault(&end.SendSize, DefaultMessageSize)
+		setDefault(&end.ReceiveSize, DefaultMessageSize)
+		if end.Knobs == nil {
+			end.Knobs = sockopt.Settings{}
+		}
+	}
+}
+
+func setDefault(p *int, v int) {
+	if *p == 0 {
+		*p = v
+	}
+}
+
+// Validate reports the first thing that makes the plan impossible or absurd,
+// naming the field. Both ends call it: the server doesn't trust the client's.
+func (t *Test) Validate() error {
+	if _, ok := rows[t.Type]; !ok {
+		return fmt.Errorf("unknown test %q", t.Type)
+	}
+	rr := t.Type.RequestResponse()
+	duration, warmup, interval := time.Duration(t.Duration), time.Duration(t.Warmup), time.Duration(t.Interval)
+	switch {
+	case t.Bytes < 0:
+		return fmt.Errorf("bytes: %d is negative", t.Bytes)
+	case t.Transactions < 0:
+		return fmt.Errorf("transactions: %d is negative", t.Transactions)
+	case t.Bytes > 0 && rr:
+		return fmt.Errorf("bytes: %s counts transactions, not bytes", t.Type)
+	case t.Transactions > 0 && !rr:
+		return fmt.Errorf("transactions: %s counts bytes, not transactions", t.Type)
+	case t.Limited() && t.Duration != 0:
+		return fmt.Errorf("duration: a test ends by time or by count, not both")
+	case t.Limited() && t.Warmup != 0:
+		return fmt.Errorf("warmup: a test that ends by count has none")
+	case !t.Limited() && duration <= 0:
+		return fmt.Errorf("duration: %v is not a positive time", duration)
+	case duration > MaxDuration || warmup > MaxDuration:
+		return fmt.Errorf("duration: longer than %v", MaxDuration)
+	case warmup < 0:
+		return fmt.Errorf("warmup: %v is negative", warmup)
+	case interval != 0 && interval < MinInterval:
+		return fmt.Errorf("interval: %v is below the least, %v", interval, MinInterval)
+	case t.Streams < 1 || t.Streams > MaxStreams:
+		return fmt.Errorf("streams: %d is not between 1 and %d", t.Streams, MaxStreams)
+	case t.Limited() && t.Bytes+t.Transactions < int64(t.Streams):
+		return fmt.Errorf("%s: %d over %d streams leaves some with nothing to do", t.Type.unit(), t.Bytes+t.Transactions, t.Streams)
+	}
+	if interval > 0 {
+		if samples := float64(duration) / float64(interval) * float64(t.Streams); samples > MaxSamples {
+			return fmt.Errorf("interval: %.0f samples (intervals x streams) are more than %d", samples, MaxSamples)
+		}
+	}
+	if rr {
+		for _, size := range []struct {
+			name  string
+			bytes int
+		}{{"request_size_bytes", t.RequestSize}, {"response_size_bytes", t.ResponseSize}} {
+			if size.bytes < 1 || size.bytes > MaxMessageSize {
+				return fmt.Errorf("%s: %d is not between 1 and %d", size.name, size.bytes, MaxMessageSize)
+			}
+		}
+		if t.Burst < 1 || t.Burst > MaxBurst {
+			return fmt.Errorf("burst: %d is not between 1 and %d", t.Burst, MaxBurst)
+		}
+	} else if t.RequestSize != 0 || t.ResponseSize != 0 || t.Burst != 0 {
+		return fmt.Errorf("request size, response size and burst belong to request/response tests, not to %s", t.Type)
+	}
+	for _, end := range []sockopt.End{sockopt.Client, sockopt.Server} {
+		if err := t.End(end).validate(); err != nil {
+			return fmt.Errorf("%s: %w", end, err)
+		}
+	}
+	return nil
+}
+
+// unit is what ends a limited test of this type.
+func (t Type) unit() string {
+	if t.RequestResponse() {
+		return "transactions"
+	}
+	return "bytes"
+}
+
+// maxCPU is the highest CPU number that a mask of the kernel's usual size holds.
+const maxCPU = 1023
+
+func (e *End) validate() error {
+	if e.SendSize < 1 || e.SendSize > MaxMessageSize {
+		return fmt.Errorf("send_size_bytes: %d is not between 1 and %d", e.SendSize, MaxMessageSize)
+	}
+	if e.ReceiveSize < 1 || e.ReceiveSize > MaxMessageSize {
+		return fmt.Errorf("receive_size_bytes: %d is not between 1 and %d", e.ReceiveSize, MaxMessageSize)
+	}
+	for _, cpu := range e.CPUs {
+		if cpu < 0 || cpu > maxCPU {
+			return fmt.Errorf("cpus: %d is not between 0 and %d", cpu, maxCPU)
+		}
+	}
+	return e.Knobs.Validate()
+}
+
+// Parse reads a plan as a peer sends it. Inside a plan nothing is ignored: an
+// unknown field is an error that names it, and so is whatever Validate refuses.
+func Parse(b []byte) (*Test, error) {
+	var t Test
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&t); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	if err := t.Validate(); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	return &t, nil
+}
