@@ -1,0 +1,239 @@
+package encode
+
+import (
+	"testing"
+	"time"
+
+	"gperf/plan"
+	"gperf/result"
+	"gperf/sockopt"
+	"gperf/stats"
+)
+
+// The fixtures are runs with fixed figures, as Merge would build them.
+var fixtures = map[string]func(testing.TB) *result.Run{
+	"stream":  streamRun,
+	"rr":      rrRun,
+	"failed":  failedRun,
+	"partial": partialRun,
+}
+
+const second = plan.Seconds(time.Second)
+
+func newRun(test *plan.Test) *result.Run {
+	if test != nil {
+		test.Normalise()
+	}
+	return &result.Run{
+		Schema:  result.Schema,
+		ID:      "00112233445566778899aabbccddeeff",
+		Started: time.Date(2026, 11, 20, 10, 15, 30, 250_000_000, time.FixedZone("CET", 3600)),
+		Gperf:   result.Build{Version: "v0.1.0", Commit: "0123abc"},
+		Status:  result.Complete,
+		Plan:    test,
+	}
+}
+
+// streamRun is two streams over two machines, with intervals, a receive buffer
+// that was clamped, and one that the kernel tuned.
+func streamRun(testing.TB) *result.Run {
+	r := newRun(&plan.Test{
+		Type: plan.TCPStream, Duration: 2 * second, Warmup: second / 2, Interval: second, Streams: 2, AllowClamp: true,
+		Client: plan.End{CPUs: []int{0, 2}, Knobs: sockopt.Settings{"congestion": sockopt.Str("cubic"), "pacing_rate": sockopt.Int(625_000_000)}},
+		Server: plan.End{Knobs: sockopt.Settings{"rcvbuf": sockopt.Int(8 << 20), "congestion": sockopt.Str("cubic")}},
+	})
+	r.Labels = map[string]string{"site": "lab 1", "NIC": "cx6"}
+	r.Warnings = []result.Warning{{
+		Code: "clamped", End: "server",
+		Message: "rcvbuf: asked for 8388608, got 4194304 (limit net.core.rmem_max=4194304)",
+	}}
+	r.Hosts = result.Ends[*result.Host]{
+		Client: &result.Host{
+			BootID: new("5b1c6e0e-7b3f-4e8c-9d55-0f7f4a0f2b11"), Kernel: new("6.18.1"), CPUs: new(8),
+			Device: &result.Device{Name: "eth0", Driver: new("mlx5_core"), MTU: new(1500), Offloads: result.Offloads{TSO: new(true)}},
+		},
+		Server: &result.Host{BootID: new("c0ffee00-1111-4222-8333-444455556666"), Kernel: new("6.12.58"), CPUs: new(4)},
+	}
+	r.Audit = []sockopt.Row{
+		tuned("client", 1, "sndbuf", 2_626_560, 4_194_304),
+		tuned("client", 2, "sndbuf", 2_626_560, 3_925_577),
+		{End: "client", Knob: "rcvbuf", Effective: sockopt.Int(131072), AtStart: sockopt.Int(131072), AtEnd: sockopt.Int(131072), Verdict: sockopt.Auto},
+		{End: "client", Knob: "nodelay", Effective: sockopt.Int(0), AtStart: sockopt.Int(0), AtEnd: sockopt.Int(0), Verdict: sockopt.Auto},
+		asked("client", "congestion", sockopt.Str("cubic"), sockopt.Str("cubic"), sockopt.Exact, ""),
+		asked("client", "pacing_rate", sockopt.Int(625_000_000), sockopt.Int(625_000_000), sockopt.Exact, ""),
+		{End: "server", Knob: "sndbuf", Effective: sockopt.Int(16384), AtStart: sockopt.Int(16384), AtEnd: sockopt.Int(16384), Verdict: sockopt.Auto},
+		asked("server", "rcvbuf", sockopt.Int(8<<20), sockopt.Int(8<<20), sockopt.Clamped, "net.core.rmem_max=4194304"),
+		{End: "server", Knob: "nodelay", Effective: sockopt.Int(0), AtStart: sockopt.Int(0), AtEnd: sockopt.Int(0), Verdict: sockopt.Auto},
+		asked("server", "congestion", sockopt.Str("cubic"), sockopt.Str("cubic"), sockopt.Exact, ""),
+	}
+	r.Streams = []result.Stream{bulkStream(1, 1_300_000_000, 12), bulkStream(2, 1_052_500_000, 0)}
+	total := result.Figures{
+		Throughput: new(9.41e9), Duration: new(2.0), SentBytes: new(uint64(2_356_694_304)),
+		AckedBytes: new(uint64(2_352_500_000)), ReceivedBytes: new(uint64(2_352_500_000)),
+		RetransSegs: new(uint64(12)), RetransBytes: new(uint64(17_376)), SegmentsOut: new(uint64(1_624_668)), RTOEvents: new(uint64(0)),
+		RTT:       &result.RTT{Min: 98, Mean: 150.5, Max: 156},
+		SendCalls: new(uint64(17_980)), ReceiveCalls: new(uint64(40_012)),
+		StartSkew: new(0.000_21), StopSkew: new(-0.000_05),
+	}
+	r.Summary = &result.Summary{
+		Figures:    total,
+		Directions: result.Directions{ClientToServer: &total},
+		CPU: result.CPU{
+			Scope: "separate",
+			Client: &result.EndCPU{
+				User: new(0.4), System: new(8.1), Softirq: new(2.3), IRQ: new(0.0), Steal: new(0.0), Total: new(10.8),
+				CoresUsed: new(0.864), Resolution: new(0.0625), CPUs: 8, ThreadSeconds: new(1.31), DemandKiB: new(0.752),
+			},
+			Server: &result.EndCPU{CPUs: 4, ThreadSeconds: new(1.875)},
+		},
+		Clock: &result.Clock{Offset: -1234.5, Uncertainty: 0.000_031},
+	}
+	r.Intervals = []result.Interval{bulkInterval(0, 1.0004, 0), bulkInterval(1.0004, 2.0, 12)}
+	return r
+}
+
+func bulkStream(id int, received, retransmits uint64) result.Stream {
+	start := result.TCPInfo{}
+	for _, f := range sockopt.TCPFields() {
+		start[f.Name] = nil
+	}
+	end := result.TCPInfo{}
+	for _, f := range sockopt.TCPFields() {
+		end[f.Name] = nil
+	}
+	end[sockopt.RTT.Name()], end[sockopt.SndCwnd.Name()] = new(uint64(145+11*uint64(id-1))), new(uint64(412))
+	info := result.InfoPair{Start: start, End: end}
+	client := []string{"192.0.2.1:40001", "192.0.2.1:40002"}[id-1]
+	return result.Stream{
+		ID: id, Direction: plan.ClientToServer, Throughput: new(float64(received) * 8 / 2),
+		Client: &result.StreamEnd{
+			Role: plan.Sender, Local: client, Remote: "192.0.2.2:12866", Duration: 2.0001,
+			SentBytes: received + 2_097_152, AckedBytes: new(received), SendCalls: 8_990, ShortSends: 1,
+			RetransSegs: new(retransmits), RetransBytes: new(1448 * retransmits), SegmentsOut: new(received / 1448), RTOEvents: new(uint64(0)),
+			Thread: result.Thread{CPUSeconds: new(0.655), CPUs: []int{2 * (id - 1)}}, TCPInfo: info,
+		},
+		Server: &result.StreamEnd{
+			Role: plan.Receiver, Local: "192.0.2.2:12866", Remote: client, Duration: 2,
+			ReceivedBytes: received, ReceiveCalls: 20_006, Thread: result.Thread{}, TCPInfo: result.InfoPair{End: end},
+		},
+	}
+}
+
+func bulkInterval(start, end float64, retransmits uint64) result.Interval {
+	iv := result.Interval{
+		Direction: plan.ClientToServer, Start: start, End: end,
+		SenderStart: new(start + 0.000_2), SenderEnd: new(end + 0.000_2), RetransSegs: new(retransmits),
+	}
+	for id, bytes := range []uint64{650_000_000, 526_250_000} {
+		iv.Bytes += bytes
+		iv.Streams = append(iv.Streams, result.IntervalStream{
+			ID: id + 1, Bytes: bytes, SentBytes: new(bytes), AckedBytes: new(bytes), RetransSegs: new(retransmits),
+			RTT: new(uint64(145 + 11*id)), Cwnd: new(uint64(412)), MSS: new(uint64(1448)),
+		})
+		retransmits = 0
+	}
+	iv.Throughput = new(float64(iv.Bytes) * 8 / (end - start))
+	return iv
+}
+
+func tuned(end string, stream int, knob string, from, to int64) sockopt.Row {
+	return sockopt.Row{
+		End: end, Stream: &stream, Knob: knob,
+		Effective: sockopt.Int(16384), AtStart: sockopt.Int(from), AtEnd: sockopt.Int(to), Verdict: sockopt.Auto,
+	}
+}
+
+func asked(end, knob string, requested, effective sockopt.Value, v sockopt.Verdict, detail string) sockopt.Row {
+	return sockopt.Row{
+		End: end, Knob: knob, Requested: requested, Verdict: v, Detail: detail,
+		Effective: effective, AtStart: effective, AtEnd: effective,
+	}
+}
+
+// latencyHistogram holds 99 values from 10.2 us to 950 us. It
+// is kept encoded, since compressors differ between releases of Go.
+const latencyHistogram = "HISTFAAAADt42pJpmSzMwMAgwgABzFCakYGBQdyj7AWD/QeIwFdnrk6WAH2b9yxys9l4PgqzHHZlAgQAAP//7RsKpQ=="
+
+// rrRun is one request/response stream inside one machine.
+func rrRun(t testing.TB) *result.Run {
+	r := newRun(&plan.Test{
+		Type: plan.TCPRR, Transactions: 99, RequestSize: 64, ResponseSize: 1024,
+		Client: plan.End{Knobs: sockopt.Settings{"nodelay": sockopt.Int(1)}},
+		Server: plan.End{Knobs: sockopt.Settings{"nodelay": sockopt.Int(1)}},
+	})
+	host := &result.Host{BootID: new("5b1c6e0e-7b3f-4e8c-9d55-0f7f4a0f2b11"), Kernel: new("6.18.1"), CPUs: new(2)}
+	r.Hosts = result.Ends[*result.Host]{Client: host, Server: host}
+	for _, end := range []string{"client", "server"} {
+		r.Audit = append(r.Audit,
+			asked(end, "nodelay", sockopt.Int(1), sockopt.Int(1), sockopt.Exact, ""),
+			sockopt.Row{End: end, Knob: "congestion", Effective: sockopt.Str("bbr"), Verdict: sockopt.Auto})
+	}
+	h, err := stats.DecodeHistogram(latencyHistogram)
+	if err != nil {
+		t.Fatal(err)
+	}
+	latency, err := stats.SummariseLatency(h, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged := *latency
+	merged.Histogram = latencyHistogram
+	figures := result.Figures{
+		Duration: new(0.012), SentBytes: new(uint64(6336)), AckedBytes: new(uint64(6336)), ReceivedBytes: new(uint64(101_376)),
+		Transactions: new(uint64(99)), TPS: new(8250.0), Latency: &merged, RetransSegs: new(uint64(0)),
+	}
+	r.Summary = &result.Summary{Figures: figures, CPU: result.CPU{
+		Scope:  "shared",
+		Client: &result.EndCPU{CPUs: 2, Total: new(61.5), CoresUsed: new(1.23), ThreadSeconds: new(0.004), DemandTrans: new(40.4)},
+		Server: &result.EndCPU{CPUs: 2, Total: new(61.5), CoresUsed: new(1.23), ThreadSeconds: new(0.005), DemandTrans: new(50.5)},
+	}}
+	r.Streams = []result.Stream{{
+		ID: 1, Direction: plan.Both, Transactions: new(uint64(99)), Latency: latency,
+		Client: &result.StreamEnd{
+			Role: plan.Requester, Local: "[::1]:40001", Remote: "[::1]:12866", Duration: 0.012,
+			SentBytes: 6336, ReceivedBytes: 101_376, SendCalls: 99, ReceiveCalls: 99,
+			Thread: result.Thread{CPUSeconds: new(0.004)},
+		},
+		Server: &result.StreamEnd{
+			Role: plan.Responder, Local: "[::1]:12866", Remote: "[::1]:40001", Duration: 0.012,
+			SentBytes: 101_376, ReceivedBytes: 6336, SendCalls: 99, ReceiveCalls: 99,
+			Thread: result.Thread{CPUSeconds: new(0.005)},
+		},
+	}}
+	r.Intervals = []result.Interval{{
+		Direction: plan.Both, Start: 0, End: 0.012, Bytes: 101_376, Transactions: new(uint64(99)), TPS: new(8250.0), RetransSegs: new(uint64(0)),
+		Streams: []result.IntervalStream{{ID: 1, Bytes: 101_376, Transactions: new(uint64(99)), RTT: new(uint64(22)), Cwnd: new(uint64(10))}},
+	}}
+	return r
+}
+
+// failedRun never reached its server.
+func failedRun(testing.TB) *result.Run {
+	r := newRun(&plan.Test{Type: plan.TCPMaerts})
+	r.Status = result.Failed
+	r.Error = &result.Error{Kind: "connect", Message: "192.0.2.1:12866: connection refused"}
+	return r
+}
+
+// partialRun lost its server in the first second, and with it what that end
+// would have reported.
+func partialRun(testing.TB) *result.Run {
+	r := newRun(&plan.Test{Type: plan.TCPMaerts, Interval: second})
+	r.Status = result.Partial
+	r.Error = &result.Error{Kind: "peer", Message: "control connection lost after 0.7 s", End: "server"}
+	r.Streams = []result.Stream{{
+		ID: 1, Direction: plan.ServerToClient, Throughput: new(4.2e9),
+		Client: &result.StreamEnd{
+			Role: plan.Receiver, Local: "192.0.2.1:40001", Remote: "192.0.2.2:12866", Duration: 0.7,
+			ReceivedBytes: 367_500_000, ReceiveCalls: 5_000, Error: new("recv: connection reset by peer"),
+		},
+	}}
+	r.Summary = &result.Summary{Figures: result.Figures{
+		Throughput: new(4.2e9), Duration: new(0.7), ReceivedBytes: new(uint64(367_500_000)), ReceiveCalls: new(uint64(5_000)),
+	}, CPU: result.CPU{Scope: "separate"}}
+	r.Intervals = []result.Interval{{
+		Direction: plan.ServerToClient, Start: 0, End: 0.7, Bytes: 367_500_000, Throughput: new(4.2e9),
+		Streams: []result.IntervalStream{{ID: 1, Bytes: 367_500_000}},
+	}}
+	return r
+}

@@ -1,0 +1,185 @@
+package encode
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"gperf/internal/units"
+	"gperf/plan"
+	"gperf/result"
+	"gperf/sockopt"
+)
+
+// GoBench prints the run as one line of a Go benchmark, its set parameters in
+// the name, below configuration lines for the ends and the labels, so that
+// benchstat compares files of such runs:
+//
+//	kernel: 6.18.1
+//	BenchmarkTCPStream/msg=64Ki/sndbuf=4Mi/streams=1 1 9.81e+09 bits/sec
+//
+// What differs from run to run (id, time) is left out: benchstat would give
+// each run a table of its own. A run that measured nothing has no such line.
+func GoBench(w io.Writer, r *result.Run) error {
+	var b bytes.Buffer
+	config := func(key, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%s: %s\n", key, oneLine(value))
+		}
+	}
+	config("gperf", r.Gperf.Version)
+	client, server := kernel(r.Hosts.Client), kernel(r.Hosts.Server)
+	if client == server {
+		config("kernel", client)
+	} else {
+		config("client-kernel", client)
+		config("server-kernel", server)
+	}
+	for _, label := range slices.Sorted(maps.Keys(r.Labels)) {
+		config(configKey(label), r.Labels[label])
+	}
+	if r.Status != result.Complete {
+		config("status", string(r.Status))
+	}
+	if r.Plan != nil && r.Summary != nil {
+		benchmark(&b, r)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func kernel(h *result.Host) string {
+	if h == nil || h.Kernel == nil {
+		return ""
+	}
+	return *h.Kernel
+}
+
+// configKey makes a key that the format allows: it starts with a lower-case
+// letter and holds neither upper case nor blanks.
+func configKey(label string) string {
+	key := strings.Map(func(r rune) rune {
+		switch {
+		case r == ':' || unicode.IsSpace(r):
+			return '-'
+		default:
+			return unicode.ToLower(r)
+		}
+	}, label)
+	if key == "" || key[0] < 'a' || key[0] > 'z' {
+		key = "label-" + key
+	}
+	return key
+}
+
+// benchmark prints the line of the run itself, below what benchstat needs to
+// know of its units.
+func benchmark(b *bytes.Buffer, r *result.Run) {
+	line := "Benchmark" + benchName(r.Plan) + " 1"
+	figure := func(v *float64, unit, better string) {
+		if v != nil {
+			fmt.Fprintf(b, "Unit %s better=%s\n", unit, better)
+			line += " " + strconv.FormatFloat(*v, 'g', -1, 64) + " " + unit
+		}
+	}
+	s := r.Summary
+	figure(s.Throughput, "bits/sec", "higher")
+	figure(s.TPS, "trans/sec", "higher")
+	if l := s.Latency; l != nil {
+		for _, q := range []struct {
+			name         string
+			microseconds float64
+		}{{"mean", l.Mean}, {"p50", l.P50}, {"p90", l.P90}, {"p99", l.P99}, {"p999", l.P999}, {"max", l.Max}} {
+			ns := q.microseconds * 1e3
+			figure(&ns, q.name+"-ns", "lower")
+		}
+	}
+	figure(float(s.RetransSegs), "retransmits", "lower")
+	for _, end := range []struct {
+		name string
+		cpu  *result.EndCPU
+	}{{"client", s.CPU.Client}, {"server", s.CPU.Server}} {
+		if end.cpu != nil {
+			figure(end.cpu.DemandKiB, end.name+"-us/KiB", "lower")
+			figure(end.cpu.DemandTrans, end.name+"-us/trans", "lower")
+		}
+	}
+	fmt.Fprintln(b, line)
+}
+
+// benchName is the test's type and its parameters. The number of streams comes
+// last, so that no value of a knob can be taken for GOMAXPROCS ("-8").
+func benchName(t *plan.Test) string {
+	var s strings.Builder
+	for _, word := range strings.Split(string(t.Type), "_") {
+		if len(word) > len("UDP") {
+			word = word[:1] + strings.ToLower(word[1:])
+		}
+		s.WriteString(word)
+	}
+	param := func(key, value string) {
+		fmt.Fprintf(&s, "/%s=%s", benchWord(key), benchWord(value))
+	}
+	if t.Type.RequestResponse() {
+		param("request", benchSize(t.RequestSize))
+		param("response", benchSize(t.ResponseSize))
+		param("burst", strconv.Itoa(t.Burst))
+	} else {
+		sender, receiver := &t.Client, &t.Server
+		if slices.Contains(t.Directions(), plan.ServerToClient) {
+			sender, receiver = receiver, sender
+		}
+		param("msg", benchSize(sender.SendSize))
+		if receiver.ReceiveSize != plan.DefaultMessageSize {
+			param("receive", benchSize(receiver.ReceiveSize))
+		}
+	}
+	for _, key := range askedKnobs(t) {
+		client, server := t.Client.Knobs[key], t.Server.Knobs[key]
+		name := knobName(key)
+		if client == server {
+			param(name, benchKnob(key, client))
+			continue
+		}
+		if client.IsSet() {
+			param("client-"+name, benchKnob(key, client))
+		}
+		if server.IsSet() {
+			param("server-"+name, benchKnob(key, server))
+		}
+	}
+	param("streams", strconv.Itoa(t.Streams))
+	return s.String()
+}
+
+// benchSize prints bytes as benchunit reads them: 64Ki.
+func benchSize(n int) string {
+	s := units.ExactSize(int64(n))
+	if s[len(s)-1] > '9' {
+		s += "i"
+	}
+	return s
+}
+
+func benchKnob(key string, v sockopt.Value) string {
+	n, isInt := v.Int()
+	if k, err := sockopt.Lookup(key); err == nil && isInt && k.Unit == "bytes" {
+		return benchSize(int(n))
+	}
+	return v.String()
+}
+
+// benchWord replaces what would end a name or one of its parts.
+func benchWord(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '/' || r == '=' || !unicode.IsGraphic(r) || unicode.IsSpace(r) {
+			return '_'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,216 @@
+package encode
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gperf/internal/units"
+	"gperf/plan"
+	"gperf/result"
+	"gperf/stats"
+)
+
+// Text prints r for people, at most 100 columns wide but for long messages. It
+// is Header, the interval lines and Figures, each of which can be printed alone
+// while a test runs.
+func Text(w io.Writer, r *result.Run) error {
+	var b bytes.Buffer
+	header(&b, r)
+	for i := range r.Intervals {
+		if i == 0 {
+			IntervalHeader(&b, &r.Intervals[i])
+		}
+		IntervalLine(&b, &r.Intervals[i])
+	}
+	if len(r.Intervals) > 0 {
+		b.WriteByte('\n')
+	}
+	figures(&b, r)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// Header states the plan with every default that matters, and what r already
+// knows of the ends. It prints nothing for a run without a plan.
+func Header(w io.Writer, r *result.Run) error {
+	var b bytes.Buffer
+	header(&b, r)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// Figures prints all of r that follows its intervals: the streams, the totals,
+// CPU, audit, warnings and the error.
+func Figures(w io.Writer, r *result.Run) error {
+	var b bytes.Buffer
+	figures(&b, r)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func figures(b *bytes.Buffer, r *result.Run) {
+	if len(r.Streams) > 0 {
+		streams(b, r)
+	}
+	if r.Summary != nil {
+		totals(b, &r.Summary.Figures)
+		cpu(b, &r.Summary.CPU)
+	}
+	audit(b, r.Audit)
+	for _, w := range r.Warnings {
+		printLine(b, "warning: %s%s (%s)", where(w.End, w.Stream), w.Message, w.Code)
+	}
+	if e := r.Error; e != nil {
+		note := ""
+		if r.Status == result.Partial {
+			note = "; the figures are of what was measured until then"
+		}
+		printLine(b, "%s: %s%s (%s)%s", r.Status, where(e.End, nil), e.Message, e.Kind, note)
+	}
+}
+
+// where says what a message is about.
+func where(end string, stream *int) string {
+	if stream != nil {
+		end = strings.TrimSpace(end + " stream " + strconv.Itoa(*stream))
+	}
+	if end == "" {
+		return ""
+	}
+	return end + ": "
+}
+
+// streams prints a line for each stream and, below several, the totals.
+func streams(b *bytes.Buffer, r *result.Run) {
+	var rows []row
+	for i := range r.Streams {
+		rows = append(rows, streamRow(&r.Streams[i]))
+	}
+	if len(rows) > 1 {
+		rows = append(rows, totalRow(r))
+	}
+	rr := r.Streams[0].Direction == plan.Both
+	cells := [][]string{{"stream", "", "throughput"}}
+	if rr {
+		cells[0] = []string{"stream", "", "trans/s", "mean [us]", "p50", "p99", "max"}
+	}
+	cells[0] = append(cells[0], "retrans", "rtt [us]", "cwnd", "client CPU", "server CPU")
+	for _, f := range rows {
+		line := []string{f.stream, arrow(f.direction), show(f.throughput, units.BitRate)}
+		if rr {
+			line = append([]string{f.stream, arrow(f.direction), show(f.tps, decimal)}, brief(f.latency)...)
+		}
+		cells = append(cells, append(line, show(f.retransSegs, count), show(f.rtt, whole), show(f.cwnd, whole),
+			busy(f.clientCPU, f.clientWindow), busy(f.serverCPU, f.serverWindow)))
+	}
+	table(b, right, cells)
+	for _, f := range rows[:len(r.Streams)] {
+		if f.err != "" {
+			printLine(b, "  stream %s: %s", f.stream, f.err)
+		}
+	}
+	b.WriteByte('\n')
+}
+
+// brief is the part of a latency that has room in a table of streams.
+func brief(l stats.Latency) []string {
+	if l.Count == 0 {
+		return []string{unknown, unknown, unknown, unknown}
+	}
+	return []string{decimal(l.Mean), decimal(l.P50), decimal(l.P99), decimal(l.Max)}
+}
+
+// busy is the share of one CPU that threads used.
+func busy(cpuSeconds, window *float64) string {
+	if cpuSeconds == nil {
+		return unknown
+	}
+	return show(ratio(*cpuSeconds*100, window), percent)
+}
+
+// totals prints the figures of the run, a line for each group of them that is
+// known.
+func totals(b *bytes.Buffer, f *result.Figures) {
+	var rows [][]string
+	add := func(name string, parts ...string) {
+		parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+		if len(parts) > 0 {
+			rows = append(rows, []string{name, strings.Join(parts, ", ")})
+		}
+	}
+	if f.Transactions != nil {
+		add("transactions", show(f.TPS, decimal)+" per second", count(*f.Transactions)+" in "+show(f.Duration, seconds)+" s")
+	} else {
+		add("throughput", show(f.Throughput, units.BitRate), show(f.ReceivedBytes, size)+" in "+show(f.Duration, seconds)+" s",
+			part(f.ReceiveCalls, count, " receive calls"))
+		add("sent", part(f.SentBytes, size, ""), part(f.SendCalls, count, " send calls"), part(f.AckedBytes, size, " acknowledged"))
+	}
+	if l := f.Latency; l != nil {
+		add("latency [us]", fmt.Sprintf("min %.1f  mean %.1f  stddev %.1f  max %.1f", l.Min, l.Mean, l.Stddev, l.Max))
+		add("", fmt.Sprintf("p50 %.1f  p90 %.1f  p99 %.1f  p99.9 %.1f", l.P50, l.P90, l.P99, l.P999))
+	}
+	if f.RTT != nil {
+		add("rtt [us]", fmt.Sprintf("min %.0f  mean %.0f  max %.0f", f.RTT.Min, f.RTT.Mean, f.RTT.Max))
+	}
+	add("retransmits", part(f.RetransSegs, count, " segments"), part(f.RetransBytes, size, ""),
+		part(f.RTOEvents, count, " time-outs"), part(f.SegmentsOut, count, " segments sent in all"))
+	table(b, left, rows)
+	b.WriteByte('\n')
+}
+
+// part is a figure with its noun, nothing when it isn't known.
+func part[T any](p *T, format func(T) string, noun string) string {
+	if p == nil {
+		return ""
+	}
+	return format(*p) + noun
+}
+
+// cpu prints what the window cost: the machine of each end, or the one machine
+// of both counted once, and each end's threads.
+func cpu(b *bytes.Buffer, c *result.CPU) {
+	if c.Client == nil && c.Server == nil {
+		return
+	}
+	rows := [][]string{{"CPU", "total", "user", "system", "softirq", "irq", "steal", "cores used", "threads", "demand"}}
+	add := func(name string, machine, threads *result.EndCPU) {
+		rows = append(rows, append(append([]string{name}, machineCPU(machine)...), threadCPU(threads)...))
+	}
+	if c.Scope == "shared" {
+		add("machine", cmp.Or(c.Client, c.Server), nil)
+		add("client", nil, c.Client)
+		add("server", nil, c.Server)
+	} else {
+		add("client", c.Client, c.Client)
+		add("server", c.Server, c.Server)
+	}
+	table(b, right, rows)
+	b.WriteByte('\n')
+}
+
+func machineCPU(c *result.EndCPU) []string {
+	if c == nil {
+		return make([]string, 7)
+	}
+	return []string{
+		show(c.Total, percent), show(c.User, percent), show(c.System, percent), show(c.Softirq, percent),
+		show(c.IRQ, percent), show(c.Steal, percent),
+		show(c.CoresUsed, func(f float64) string { return fmt.Sprintf("%.2f of %d", f, c.CPUs) }),
+	}
+}
+
+func threadCPU(c *result.EndCPU) []string {
+	if c == nil {
+		return make([]string, 2)
+	}
+	demand, unit := c.DemandKiB, " us/KiB"
+	if c.DemandTrans != nil {
+		demand, unit = c.DemandTrans, " us/trans"
+	}
+	return []string{cmp.Or(part(c.ThreadSeconds, seconds, " s"), unknown), cmp.Or(part(demand, seconds, unit), unknown)}
+}

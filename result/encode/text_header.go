@@ -1,0 +1,193 @@
+package encode
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gperf/internal/units"
+	"gperf/plan"
+	"gperf/result"
+	"gperf/sockopt"
+)
+
+func header(b *bytes.Buffer, r *result.Run) {
+	t := r.Plan
+	if t == nil {
+		return
+	}
+	printLine(b, "%s  %s, %s, %s", t.Type, route(r), plural(t.Streams, "stream"), extent(t))
+	printLine(b, "%s, gperf %s%s", r.Started.Format(time.RFC3339), r.Gperf.Version, labels(r.Labels))
+	b.WriteByte('\n')
+
+	rows := [][]string{{"", "client", "server"}}
+	add := func(name string, of func(end sockopt.End) string) {
+		rows = append(rows, []string{name, of(sockopt.Client), of(sockopt.Server)})
+	}
+	add("role", func(end sockopt.End) string { return roles(t, end) })
+	if r.Hosts.Client != nil || r.Hosts.Server != nil {
+		add("machine", func(end sockopt.End) string { return machine(*r.Hosts.Of(end)) })
+	}
+	if t.Type.RequestResponse() {
+		add("message size", func(end sockopt.End) string {
+			if end == sockopt.Client {
+				return "request " + exactSize(t.RequestSize)
+			}
+			return "response " + exactSize(t.ResponseSize)
+		})
+		add("outstanding", func(end sockopt.End) string {
+			if end == sockopt.Client {
+				return strconv.Itoa(t.Burst)
+			}
+			return ""
+		})
+	} else {
+		add("message size", func(end sockopt.End) string { return callSizes(t, end) })
+	}
+	for _, key := range headerKnobs(t) {
+		add(knobName(key), func(end sockopt.End) string { return setting(r, end, key) })
+	}
+	if t.Client.CPUs != nil || t.Server.CPUs != nil {
+		add("CPUs", func(end sockopt.End) string { return pinned(t.End(end).CPUs) })
+	}
+	table(b, left, rows)
+	b.WriteByte('\n')
+}
+
+// route shows the hosts and the way of the payload between them.
+func route(r *result.Run) string {
+	client, server := "client", "server"
+	if len(r.Streams) > 0 && r.Streams[0].Client != nil {
+		client, server = host(r.Streams[0].Client.Local), host(r.Streams[0].Client.Remote)
+	}
+	var arrows []string
+	for _, d := range r.Plan.Directions() {
+		arrows = append(arrows, arrow(d))
+	}
+	return client + " " + strings.Join(arrows, " ") + " " + server
+}
+
+// host returns address without its port.
+func host(address string) string {
+	if h, _, err := net.SplitHostPort(address); err == nil {
+		return h
+	}
+	return address
+}
+
+func labels(labels map[string]string) string {
+	var s strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		s.WriteString(", " + key + "=" + labels[key])
+	}
+	return s.String()
+}
+
+// extent says what ends the test.
+func extent(t *plan.Test) string {
+	switch {
+	case t.Bytes > 0:
+		return "until " + strconv.FormatInt(t.Bytes, 10) + " bytes"
+	case t.Transactions > 0:
+		return "until " + strconv.FormatInt(t.Transactions, 10) + " transactions"
+	case t.Warmup > 0:
+		return span(t.Duration) + " after a warm-up of " + span(t.Warmup)
+	}
+	return span(t.Duration)
+}
+
+func span(s plan.Seconds) string {
+	return strconv.FormatFloat(time.Duration(s).Seconds(), 'f', -1, 64) + " s"
+}
+
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}
+
+func roles(t *plan.Test, end sockopt.End) string {
+	var roles []string
+	for _, d := range t.Directions() {
+		roles = append(roles, string(d.Role(end)))
+	}
+	return strings.Join(roles, ", ")
+}
+
+func machine(h *result.Host) string {
+	if h == nil {
+		return unknown
+	}
+	s := "Linux " + show(h.Kernel, func(s string) string { return s })
+	if h.CPUs != nil {
+		s += ", " + plural(*h.CPUs, "CPU")
+	}
+	return s
+}
+
+// callSizes says how much end hands over, or asks for, in one system call.
+func callSizes(t *plan.Test, end sockopt.End) string {
+	var sizes []string
+	for _, d := range t.Directions() {
+		if d.Role(end) == plan.Sender {
+			sizes = append(sizes, exactSize(t.End(end).SendSize)+" per send")
+		} else {
+			sizes = append(sizes, exactSize(t.End(end).ReceiveSize)+" per receive")
+		}
+	}
+	return strings.Join(sizes, ", ")
+}
+
+// exactSize prints a size as its flag would be written: 128K, 100B.
+func exactSize(n int) string {
+	s := units.ExactSize(int64(n))
+	if s[len(s)-1] <= '9' {
+		s += "B"
+	}
+	return s
+}
+
+// headerKnobs are the keys of the knobs that matter to every test, and of the
+// others that were asked for.
+func headerKnobs(t *plan.Test) []string {
+	keys := []string{"sndbuf", "rcvbuf", "nodelay", "congestion"}
+	for _, key := range askedKnobs(t) {
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// setting is what a knob was asked to be, or what it is by default where a
+// single value stands for that.
+func setting(r *result.Run, end sockopt.End, key string) string {
+	if v := r.Plan.End(end).Knobs[key]; v.IsSet() {
+		s := knobValue(key, v)
+		if r.Plan.ForceBuffers && (key == "sndbuf" || key == "rcvbuf") {
+			s += " (forced)"
+		}
+		return s
+	}
+	if key == "nodelay" || key == "congestion" {
+		for _, row := range r.Audit {
+			if row.End == end.String() && row.Knob == key && row.Effective.IsSet() {
+				return knobValue(key, row.Effective) + " (default)"
+			}
+		}
+	}
+	return "auto"
+}
+
+func pinned(cpus []int) string {
+	if len(cpus) == 0 {
+		return "any"
+	}
+	return strings.Trim(fmt.Sprint(cpus), "[]")
+}

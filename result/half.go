@@ -1,0 +1,69 @@
+package result
+
+import (
+	"gperf/plan"
+	"gperf/sockopt"
+)
+
+// A Report is what one end says after a test: the form in which the server's
+// measurements travel to the client, and the client's own reach Merge.
+type Report struct {
+	Halves []Half        `json:"halves"`
+	Audit  []sockopt.Row `json:"audit"`
+	CPU    *EndCPU       `json:"cpu"`
+}
+
+// A Half is what one end measured of one direction of a test. Times are of that
+// end's CLOCK_MONOTONIC, in nanoseconds.
+type Half struct {
+	Direction plan.Direction `json:"direction"`
+	Role      plan.Role      `json:"role"`
+	OpenedNs  int64          `json:"opened_ns"` // the window's edges, as they really were
+	ClosedNs  int64          `json:"closed_ns"`
+	Streams   []HalfStream   `json:"streams"`
+	// Series are the samples from the opening of the window to its close, both
+	// included, in order. It travels apart from the rest, in bounded pieces.
+	Series []Sample `json:"-"`
+}
+
+// A HalfStream is one stream's end, beyond what its samples say.
+type HalfStream struct {
+	ID          int             `json:"id"`
+	Local       string          `json:"local"`
+	Remote      string          `json:"remote"`
+	InfoStart   sockopt.TCPInfo `json:"info_start"`
+	InfoEnd     sockopt.TCPInfo `json:"info_end"`
+	ThreadCPUNs *int64          `json:"thread_cpu_ns"` // inside the window
+	CPUs        []int           `json:"cpus"`          // mask read back, if pinned
+	Latency     string          `json:"latency,omitempty"`
+	Error       string          `json:"error,omitempty"`
+}
+
+// LastTick is the tick of a series' closing sample. Ticks are numbered from 0,
+// the opening, in units of the plan's interval; a late sample has the number of
+// the latest edge that it passed, so numbers may be missing.
+const LastTick = -1
+
+// A Sample is one reading of a half's counters at one moment, in columns with
+// one entry per stream. Counters run from the start of the workers, so that any
+// two samples' difference is what happened between them, to the byte.
+type Sample struct {
+	Tick          int      `json:"tick"`
+	AtNs          int64    `json:"at_ns"` // when it was really taken
+	Sent          []uint64 `json:"sent"`
+	Received      []uint64 `json:"received"`
+	SendCalls     []uint64 `json:"send_calls"`
+	ReceiveCalls  []uint64 `json:"receive_calls"`
+	ShortSends    []uint64 `json:"short_sends"`
+	Interruptions []uint64 `json:"interruptions"`
+	Transactions  []uint64 `json:"transactions"`
+	// TCP holds the columns of TCP_INFO by sockopt's field names. A column is
+	// missing when the kernel doesn't report the field.
+	TCP map[string][]uint64 `json:"tcp,omitempty"`
+}
+
+// SampleFields are the fields of TCP_INFO that every sample carries.
+var SampleFields = []sockopt.TCPField{
+	sockopt.TotalRetrans, sockopt.BytesRetrans, sockopt.TotalRTO, sockopt.DataSegsOut, sockopt.BytesAcked,
+	sockopt.RTT, sockopt.RTTVar, sockopt.SndCwnd, sockopt.SndMSS, sockopt.SndWnd, sockopt.RcvWnd, sockopt.DeliveryRate,
+}

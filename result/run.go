@@ -1,0 +1,247 @@
+// Package result is a finished run as plain data: what was asked, what was in
+// force, what each end measured, and what follows from both. Merge builds a Run
+// from the halves that the two ends measured; the encoders below this folder
+// print it.
+//
+// Every field's meaning and unit stands in its doc tag, from which the JSON
+// Schema and docs/result.md are generated. Unknown is a nil pointer, printed as
+// null: never 0, never NaN. Within schema gperf/1 fields are only added.
+package result
+
+import (
+	"time"
+
+	"gperf/plan"
+	"gperf/sockopt"
+	"gperf/stats"
+)
+
+// Schema names the form of the document.
+const Schema = "gperf/1"
+
+// Status says how a run ended.
+type Status string
+
+// The ways in which a run ends.
+const (
+	Complete Status = "complete" // everything asked for was measured
+	Partial  Status = "partial"  // ended early; what was measured until then is given
+	Failed   Status = "failed"   // nothing was measured
+)
+
+// Run is one finished run.
+type Run struct {
+	Schema    string            `json:"schema" doc:"form of this document: gperf/1"`
+	ID        string            `json:"id" doc:"random identifier of this run, 32 hex digits"`
+	Started   time.Time         `json:"started" doc:"when the client began, RFC 3339 with the client's time zone"`
+	Gperf     Build             `json:"gperf" doc:"the program that wrote this document (the client's)"`
+	Labels    map[string]string `json:"labels" doc:"labels given with --label"`
+	Status    Status            `json:"status" doc:"complete, partial (ended early: the figures are of what was measured) or failed (nothing was measured)"`
+	Error     *Error            `json:"error" doc:"why the run is not complete; null when it is"`
+	Warnings  []Warning         `json:"warnings" doc:"what a reader must know before trusting or comparing the figures"`
+	Plan      *plan.Test        `json:"plan" doc:"what was asked for, defaults filled in; null when the command line itself was wrong"`
+	Hosts     Ends[*Host]       `json:"hosts" doc:"the machines"`
+	Audit     []sockopt.Row     `json:"audit" doc:"every knob on both ends: asked for, reported by the kernel, judged"`
+	Summary   *Summary          `json:"summary" doc:"the figures of the whole run; null when nothing was measured"`
+	Streams   []Stream          `json:"streams" doc:"the figures of each stream"`
+	Intervals []Interval        `json:"intervals" doc:"the figures of each reporting interval, if intervals were asked for"`
+}
+
+// Build names a gperf binary.
+type Build struct {
+	Version string `json:"version" doc:"release, or devel"`
+	Commit  string `json:"commit" doc:"git commit, empty when not known"`
+}
+
+// Error is why a run is not complete.
+type Error struct {
+	Kind    string `json:"kind" doc:"usage, plan, connect, auth, protocol, peer, timeout, data, signal or internal"`
+	Message string `json:"message" doc:"one line: what, where, why"`
+	End     string `json:"end" doc:"the end at fault: client or server; empty when not known"`
+}
+
+// Warning is something a reader must know.
+type Warning struct {
+	Code    string `json:"code" doc:"stable word for programs, for example clamped"`
+	End     string `json:"end" doc:"client or server; empty: the run as a whole"`
+	Stream  *int   `json:"stream" doc:"the stream it's about; null: not a single one"`
+	Message string `json:"message" doc:"one sentence"`
+}
+
+// Ends is one value for each end.
+type Ends[T any] struct {
+	Client T `json:"client" doc:"the client's end"`
+	Server T `json:"server" doc:"the server's end"`
+}
+
+// Of returns the place of end's value.
+func (e *Ends[T]) Of(end sockopt.End) *T {
+	if end == sockopt.Client {
+		return &e.Client
+	}
+	return &e.Server
+}
+
+// Figures are what is known of a run, or of one of its directions.
+//
+// Throughput is the receiver's payload inside its window over that window.
+// Bytes handed to the sender's kernel and bytes acknowledged are taken over the
+// sender's own window, which opens and closes a little apart (see the skews).
+type Figures struct {
+	Throughput    *float64       `json:"throughput_bits_per_second" doc:"payload received inside the receiver's window over that window; null in request/response tests"`
+	Duration      *float64       `json:"duration_seconds" doc:"length of the measuring end's window, as it really was"`
+	SentBytes     *uint64        `json:"sent_bytes" doc:"payload handed to the sender's kernel inside the sender's window, by calls that had returned: what is acknowledged may be ahead by up to a message per stream"`
+	AckedBytes    *uint64        `json:"acked_bytes" doc:"payload acknowledged to the sender inside its window"`
+	ReceivedBytes *uint64        `json:"received_bytes" doc:"payload received inside the receiver's window"`
+	Transactions  *uint64        `json:"transactions" doc:"transactions completed inside the requester's window"`
+	TPS           *float64       `json:"transactions_per_second" doc:"transactions over the window"`
+	Latency       *stats.Latency `json:"latency_us" doc:"latency of the transactions, microseconds"`
+	RetransSegs   *uint64        `json:"retransmitted_segments" doc:"segments retransmitted by the sending end inside its window, tail-loss probes included"`
+	RetransBytes  *uint64        `json:"retransmitted_bytes" doc:"payload bytes retransmitted"`
+	SegmentsOut   *uint64        `json:"segments_out" doc:"segments with payload sent, retransmits included"`
+	RTOEvents     *uint64        `json:"rto_events" doc:"retransmission time-outs"`
+	RTT           *RTT           `json:"rtt_us" doc:"the sending end's round-trip times, microseconds, over the streams at the window's end"`
+	SendCalls     *uint64        `json:"send_calls" doc:"send calls that moved bytes, inside the sender's window"`
+	ReceiveCalls  *uint64        `json:"receive_calls" doc:"receive calls that moved bytes, inside the receiver's window"`
+	StartSkew     *float64       `json:"start_skew_seconds" doc:"how much later the sender's window opened than the receiver's, by one clock"`
+	StopSkew      *float64       `json:"stop_skew_seconds" doc:"how much later the sender's window closed than the receiver's, by one clock"`
+}
+
+// RTT gathers the smoothed round-trip times of several streams.
+type RTT struct {
+	Min  float64 `json:"min" doc:"smallest tcpi_min_rtt"`
+	Mean float64 `json:"mean" doc:"mean of the streams' smoothed RTT (tcpi_rtt)"`
+	Max  float64 `json:"max" doc:"largest smoothed RTT"`
+}
+
+// Summary is the figures of the whole run. Sums over both directions stand in
+// Figures itself; each direction's own in Directions.
+type Summary struct {
+	Figures
+	Directions Directions `json:"directions" doc:"the same figures for each direction; null where nothing flowed"`
+	CPU        CPU        `json:"cpu" doc:"what the window cost in CPU time"`
+	Clock      *Clock     `json:"clock" doc:"offset between the two ends' monotonic clocks"`
+}
+
+// Directions is the figures of each way.
+type Directions struct {
+	ClientToServer *Figures `json:"client_to_server" doc:"payload from client to server"`
+	ServerToClient *Figures `json:"server_to_client" doc:"payload from server to client"`
+}
+
+// Clock relates the monotonic clocks of the ends.
+type Clock struct {
+	Offset      float64 `json:"offset_seconds" doc:"server's clock minus client's"`
+	Uncertainty float64 `json:"uncertainty_seconds" doc:"half the round trip of the best exchange; 0 on one machine"`
+}
+
+// CPU is what the window cost in CPU time.
+type CPU struct {
+	Scope  string  `json:"scope" doc:"shared: both ends ran on one machine, whose totals are counted once; separate: each end on its own"`
+	Client *EndCPU `json:"client" doc:"the client's end"`
+	Server *EndCPU `json:"server" doc:"the server's end"`
+}
+
+// EndCPU is the CPU time of one end inside its window. The machine's shares
+// are of all its CPUs together (100 = every CPU busy) from /proc/stat.
+type EndCPU struct {
+	User           *float64   `json:"user_percent" doc:"user time, nice included, of all CPUs"`
+	System         *float64   `json:"system_percent" doc:"system time of all CPUs"`
+	Softirq        *float64   `json:"softirq_percent" doc:"softirq time of all CPUs"`
+	IRQ            *float64   `json:"irq_percent" doc:"hard interrupt time of all CPUs"`
+	Steal          *float64   `json:"steal_percent" doc:"time taken by the hypervisor"`
+	Total          *float64   `json:"total_percent" doc:"all time but idle and waiting for I/O"`
+	CoresUsed      *float64   `json:"cores_used" doc:"total_percent as a number of CPUs"`
+	Resolution     *float64   `json:"resolution_percent" doc:"what one clock tick of one CPU comes to in these percentages; windows below 1 s have no split"`
+	CPUs           int        `json:"cpus" doc:"CPUs online"`
+	PerCPU         []CPUShare `json:"per_cpu" doc:"each CPU alone; null when not known"`
+	MachineSeconds *float64   `json:"machine_seconds" doc:"CPU time of the whole machine, idle and waiting for I/O left out"`
+	ThreadSeconds  *float64   `json:"thread_seconds" doc:"CPU time of this end's worker threads"`
+	DemandKiB      *float64   `json:"service_demand_us_per_kib,omitempty" doc:"CPU microseconds per KiB moved: of the machine, or of this end's threads when the machine is shared"`
+	DemandTrans    *float64   `json:"service_demand_us_per_transaction,omitempty" doc:"CPU microseconds per transaction, likewise"`
+}
+
+// Stream is the figures of one stream.
+type Stream struct {
+	ID           int            `json:"id" doc:"stream number, from 1"`
+	Direction    plan.Direction `json:"direction" doc:"client_to_server, server_to_client, or both (request/response)"`
+	Throughput   *float64       `json:"throughput_bits_per_second" doc:"as in summary, this stream alone"`
+	Transactions *uint64        `json:"transactions" doc:"transactions completed inside the requester's window"`
+	Latency      *stats.Latency `json:"latency_us" doc:"latency of this stream's transactions, microseconds"`
+	Client       *StreamEnd     `json:"client" doc:"the client's end of the stream"`
+	Server       *StreamEnd     `json:"server" doc:"the server's end of the stream"`
+}
+
+// StreamEnd is one end of a stream, inside that end's window.
+type StreamEnd struct {
+	Role          plan.Role `json:"role" doc:"sender, receiver, requester or responder"`
+	Local         string    `json:"local_address" doc:"this end's address and port"`
+	Remote        string    `json:"remote_address" doc:"the other end's address and port"`
+	Duration      float64   `json:"duration_seconds" doc:"length of this end's window"`
+	SentBytes     uint64    `json:"sent_bytes" doc:"payload handed to this end's kernel"`
+	AckedBytes    *uint64   `json:"acked_bytes" doc:"payload acknowledged to this end"`
+	ReceivedBytes uint64    `json:"received_bytes" doc:"payload received by this end"`
+	SendCalls     uint64    `json:"send_calls" doc:"send calls that moved bytes"`
+	ReceiveCalls  uint64    `json:"receive_calls" doc:"receive calls that moved bytes"`
+	ShortSends    uint64    `json:"short_sends" doc:"sends that the kernel cut short"`
+	Interruptions uint64    `json:"interruptions" doc:"calls that a signal or a socket time-out interrupted before a byte moved"`
+	RetransSegs   *uint64   `json:"retransmitted_segments" doc:"segments this end retransmitted"`
+	RetransBytes  *uint64   `json:"retransmitted_bytes" doc:"payload bytes this end retransmitted"`
+	SegmentsOut   *uint64   `json:"segments_out" doc:"segments with payload this end sent"`
+	RTOEvents     *uint64   `json:"rto_events" doc:"retransmission time-outs at this end"`
+	Thread        Thread    `json:"thread" doc:"the worker thread"`
+	TCPInfo       InfoPair  `json:"tcp_info" doc:"TCP_INFO at the edges of the window"`
+	Error         *string   `json:"error" doc:"what ended this end of the stream early; null: nothing did"`
+}
+
+// Thread is the worker of one end of a stream.
+type Thread struct {
+	CPUSeconds *float64 `json:"cpu_seconds" doc:"CPU time of the thread inside the window"`
+	CPUs       []int    `json:"cpus_allowed" doc:"affinity mask as read back, when pinned; null: unpinned"`
+}
+
+// InfoPair is TCP_INFO at the edges of a window.
+type InfoPair struct {
+	Start TCPInfo `json:"start" doc:"at the window's start; null when it could not be read"`
+	End   TCPInfo `json:"end" doc:"at the window's end; null when it could not be read"`
+}
+
+// TCPInfo is TCP_INFO as a document shows it: every field that gperf knows, by
+// the names of sockopt.TCPFields, nil where the kernel that was asked has none.
+type TCPInfo map[string]*uint64
+
+// Interval is the figures of one reporting interval of one direction.
+type Interval struct {
+	Direction    plan.Direction   `json:"direction" doc:"the direction it's about"`
+	Start        float64          `json:"start_seconds" doc:"when the interval really began, from the opening of the measuring end's window"`
+	End          float64          `json:"end_seconds" doc:"when it really ended"`
+	SenderStart  *float64         `json:"sender_start_seconds" doc:"the sending end's edge for the same interval, from the opening of its window; null in request/response tests"`
+	SenderEnd    *float64         `json:"sender_end_seconds" doc:"likewise its end"`
+	Bytes        uint64           `json:"bytes" doc:"payload received by the measuring end"`
+	Throughput   *float64         `json:"throughput_bits_per_second" doc:"bytes over the interval; null in request/response tests"`
+	Transactions *uint64          `json:"transactions" doc:"transactions completed"`
+	TPS          *float64         `json:"transactions_per_second" doc:"transactions over the interval"`
+	RetransSegs  *uint64          `json:"retransmitted_segments" doc:"segments retransmitted by the sending end"`
+	Streams      []IntervalStream `json:"streams" doc:"each stream"`
+}
+
+// IntervalStream is one stream inside an interval. Counts are differences,
+// the rest is as read at the interval's end, by the sending end (or the
+// requester).
+type IntervalStream struct {
+	ID           int     `json:"id" doc:"stream number"`
+	Bytes        uint64  `json:"bytes" doc:"payload received by the measuring end"`
+	Transactions *uint64 `json:"transactions" doc:"transactions completed; null in bulk tests"`
+	SentBytes    *uint64 `json:"sent_bytes" doc:"payload handed to the sender's kernel"`
+	AckedBytes   *uint64 `json:"acked_bytes" doc:"payload acknowledged to the sender"`
+	RetransSegs  *uint64 `json:"retransmitted_segments" doc:"segments retransmitted"`
+	RetransBytes *uint64 `json:"retransmitted_bytes" doc:"payload bytes retransmitted"`
+	RTOEvents    *uint64 `json:"rto_events" doc:"retransmission time-outs"`
+	RTT          *uint64 `json:"rtt_us" doc:"smoothed round-trip time, microseconds"`
+	RTTVar       *uint64 `json:"rttvar_us" doc:"round-trip time variance, microseconds"`
+	Cwnd         *uint64 `json:"cwnd_segments" doc:"congestion window, segments"`
+	MSS          *uint64 `json:"snd_mss_bytes" doc:"maximum segment size for sending"`
+	SndWnd       *uint64 `json:"snd_wnd_bytes" doc:"window offered by the peer"`
+	RcvWnd       *uint64 `json:"rcv_wnd_bytes" doc:"window offered to the peer by the receiving end"`
+	DeliveryRate *uint64 `json:"delivery_rate_bytes_per_second" doc:"the kernel's latest delivery rate sample"`
+}
