@@ -1,0 +1,298 @@
+// Package control is gperf's own control protocol: its messages and their
+// framing. It does no I/O of its own: a Conn frames whatever stream it's given.
+//
+// A frame is a 4-byte big-endian length, at most MaxFrame, and a JSON object
+// {"type": ..., "body": ...}. Unknown fields of a body are ignored, except
+// inside a plan, where nothing is (see plan.Parse). docs/protocol.md draws the
+// exchange; in short:
+//
+//	client                           server
+//	hello {magic, version}  ──────►
+//	                        ◄──────  hello {version, boot id, nonce}
+//	ping × n                ◄─────►  pong                    (clock offset)
+//	plan {plan, mac}        ──────►
+//	                        ◄──────  ready {port, token}     | error
+//	        n data connections, each with a Preamble
+//	                        ◄──────  audit {rows}            | error
+//	start                   ──────►
+//	                        ◄──────  started
+//	sample, heartbeat       ◄─────►  sample, heartbeat
+//	closed {direction}      ◄─────►  closed {direction}      (last sample taken)
+//	finish                  ──────►
+//	                        ◄──────  series × n, report
+package control
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+
+	"gperf/plan"
+	"gperf/result"
+	"gperf/sockopt"
+)
+
+// Magic opens the first frame of each side.
+const Magic = "gperf"
+
+// Port is the server's port unless told otherwise.
+const Port = 12866
+
+// MaxFrame bounds a frame's JSON, in bytes.
+const MaxFrame = 1 << 20
+
+// Version of the protocol. Ends of different minor versions work together,
+// ends of different major versions don't.
+type Version struct {
+	Major int `json:"major"`
+	Minor int `json:"minor"`
+}
+
+// Current is the version that this program speaks.
+var Current = Version{1, 0}
+
+func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
+
+// Type is a message's type.
+type Type string
+
+// The message types, each with the body named beside it.
+const (
+	TypeHello     Type = "hello"     // Hello, both ways, first
+	TypePing      Type = "ping"      // none, client
+	TypePong      Type = "pong"      // Pong, server
+	TypePlan      Type = "plan"      // Plan, client
+	TypeReady     Type = "ready"     // Ready, server
+	TypeAudit     Type = "audit"     // Audit, server
+	TypeStart     Type = "start"     // none, client
+	TypeStarted   Type = "started"   // none, server
+	TypeSample    Type = "sample"    // Sample, both ways
+	TypeStop      Type = "stop"      // none, client: close the windows now
+	TypeClosed    Type = "closed"    // Closed, both ways
+	TypeFinish    Type = "finish"    // none, client
+	TypeSeries    Type = "series"    // Sample, server, once for each sample of a half
+	TypeReport    Type = "report"    // result.Report, server, last
+	TypeHeartbeat Type = "heartbeat" // none, both ways
+	TypeError     Type = "error"     // Error, both ways, last
+)
+
+// Hello is the first message of each side.
+type Hello struct {
+	Magic   string       `json:"magic"`
+	Version Version      `json:"version"`
+	Program string       `json:"program"`        // "gperf 1.2.3", for messages only
+	Host    *result.Host `json:"host,omitempty"` // server
+	// Nonce is 32 random bytes in hex. The server's means that it wants the
+	// plan authenticated; the client's is answered in Ready.
+	Nonce string `json:"nonce,omitempty"`
+}
+
+// Pong answers a ping with the server's CLOCK_MONOTONIC.
+type Pong struct {
+	MonotonicNs int64 `json:"monotonic_ns"`
+}
+
+// Plan carries the plan as raw JSON, since the MAC is over its very bytes.
+type Plan struct {
+	Plan json.RawMessage `json:"plan"`
+	MAC  string          `json:"mac,omitempty"`
+}
+
+// Ready tells the client where to connect its data streams.
+type Ready struct {
+	Port  int    `json:"port"`  // data port
+	Token string `json:"token"` // TokenSize bytes in hex
+	MAC   string `json:"mac,omitempty"`
+}
+
+// Audit is the server's audit before the start.
+type Audit struct {
+	Rows []sockopt.Row `json:"rows"`
+}
+
+// Sample is one sample of one direction.
+type Sample struct {
+	Direction plan.Direction `json:"direction"`
+	Sample    result.Sample  `json:"sample"`
+}
+
+// Closed says that the sender has taken its last sample of a direction.
+type Closed struct {
+	Direction plan.Direction `json:"direction"`
+}
+
+// Error ends a session. Its kinds are those of result.Error.
+type Error result.Error
+
+func (e *Error) Error() string { return e.Message }
+
+// message is a frame's JSON.
+type message struct {
+	Type Type            `json:"type"`
+	Body json.RawMessage `json:"body,omitempty"`
+}
+
+// Append appends the frame of a message to b.
+func Append(b []byte, t Type, body any) ([]byte, error) {
+	m := message{Type: t}
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return b, fmt.Errorf("control: encode %s: %w", t, err)
+		}
+		m.Body = raw
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return b, fmt.Errorf("control: encode %s: %w", t, err)
+	}
+	if len(text) > MaxFrame {
+		return b, fmt.Errorf("control: %s of %d bytes is over the limit of %d", t, len(text), MaxFrame)
+	}
+	b = binary.BigEndian.AppendUint32(b, uint32(len(text)))
+	return append(b, text...), nil
+}
+
+// Parse splits a frame's JSON into type and body.
+func Parse(text []byte) (Type, json.RawMessage, error) {
+	var m message
+	if err := json.Unmarshal(text, &m); err != nil {
+		return "", nil, fmt.Errorf("control: not a message: %w", err)
+	}
+	if m.Type == "" {
+		return "", nil, fmt.Errorf("control: message without a type")
+	}
+	return m.Type, m.Body, nil
+}
+
+// ForeignError is a peer that doesn't speak this protocol.
+type ForeignError struct {
+	Begins string // its first bytes, quoted
+}
+
+func (e *ForeignError) Error() string { return "not gperf: it begins with " + e.Begins }
+
+// Conn frames messages over a stream. Send may be called by several goroutines
+// at once, Receive by one.
+type Conn struct {
+	stream io.ReadWriter
+	mu     sync.Mutex // guards out
+	out    []byte
+	in     []byte
+}
+
+// NewConn returns a Conn over stream.
+func NewConn(stream io.ReadWriter) *Conn { return &Conn{stream: stream} }
+
+// Send sends one message in one write.
+func (c *Conn) Send(t Type, body any) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	frame, err := Append(c.out[:0], t, body)
+	if err != nil {
+		return err
+	}
+	c.out = frame
+	_, err = c.stream.Write(frame)
+	return err
+}
+
+// Receive returns the next message. The body is valid until the next call. A
+// peer that isn't gperf shows by the length of its first frame or by a frame
+// that is no message: *ForeignError.
+func (c *Conn) Receive() (Type, json.RawMessage, error) {
+	var head [4]byte
+	if n, err := io.ReadFull(c.stream, head[:]); err != nil {
+		if err == io.ErrUnexpectedEOF {
+			return "", nil, &ForeignError{strconv.Quote(string(head[:n]))}
+		}
+		return "", nil, err
+	}
+	length := binary.BigEndian.Uint32(head[:])
+	if length > MaxFrame {
+		return "", nil, c.foreign(head[:])
+	}
+	if cap(c.in) < int(length) {
+		// Grown as bytes arrive, not on the peer's word.
+		c.in = make([]byte, 0, min(int(length), 64<<10))
+	}
+	c.in = c.in[:0]
+	for len(c.in) < int(length) {
+		if len(c.in) == cap(c.in) {
+			c.in = append(make([]byte, 0, min(2*cap(c.in), int(length))), c.in...)
+		}
+		n, err := c.stream.Read(c.in[len(c.in):min(cap(c.in), int(length))])
+		c.in = c.in[:len(c.in)+n]
+		if err != nil && len(c.in) < int(length) {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return "", nil, err
+		}
+	}
+	return Parse(c.in)
+}
+
+// foreign makes the error about a peer whose first bytes are head, adding a few
+// more of what it says if they are there.
+func (c *Conn) foreign(head []byte) error {
+	more := make([]byte, 28)
+	n, _ := c.stream.Read(more)
+	return &ForeignError{strconv.Quote(string(append(head, more[:n]...)))}
+}
+
+// Unmarshal decodes the body of a message of type t.
+func Unmarshal(t Type, raw json.RawMessage, body any) error {
+	if err := json.Unmarshal(raw, body); err != nil {
+		return fmt.Errorf("control: %s: %w", t, err)
+	}
+	return nil
+}
+
+// ParseError decodes the body of an error message.
+func ParseError(raw json.RawMessage) error {
+	e := new(Error)
+	if err := Unmarshal(TypeError, raw, e); err != nil {
+		return err
+	}
+	return e
+}
+
+// CheckHello reports why a peer's hello is not acceptable, in words.
+func CheckHello(h *Hello) error {
+	if h.Magic != Magic {
+		return &ForeignError{strconv.Quote(h.Magic)}
+	}
+	if h.Version.Major != Current.Major {
+		return fmt.Errorf("%s speaks control protocol %s, this program %s: both ends need the same major version",
+			peerName(h.Program), h.Version, Current)
+	}
+	return nil
+}
+
+func peerName(program string) string {
+	const enough = 64
+	if program == "" || len(program) > enough {
+		return "the other end"
+	}
+	return strconv.Quote(program)
+}
+
+// Authenticate is HMAC-SHA256 in hex over a nonce and what is to be proved.
+func Authenticate(secret []byte, nonce string, proved []byte) string {
+	h := hmac.New(sha256.New, secret)
+	fmt.Fprintf(h, "%d:%s", len(nonce), nonce)
+	h.Write(proved)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Authentic reports whether mac is what Authenticate returns, in constant time.
+func Authentic(secret []byte, nonce string, proved []byte, mac string) bool {
+	return hmac.Equal([]byte(mac), []byte(Authenticate(secret, nonce, proved)))
+}
