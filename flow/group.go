@@ -1,0 +1,259 @@
+// Package flow moves the bytes and keeps the time: the loops of each role, the
+// threads that run them, and the clockwork of warm-up, window, intervals and
+// stop. It is used by every personality on both ends. It is given connected
+// sockets and knows no protocol, no command line and no output.
+//
+// The blocking engine gives each stream a locked thread that makes raw blocking
+// system calls. See the comment at sys.Send for why the sockets must have
+// SO_RCVTIMEO and SO_SNDTIMEO set (SetTimeouts).
+package flow
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/internal/sys"
+	"gperf/plan"
+	"gperf/result"
+	"gperf/sockopt"
+	"gperf/stats"
+)
+
+// Timeout is what SetTimeouts sets: how long a call may block before it returns
+// EAGAIN and the loop looks at its stop flag. It bounds the end of a test, not
+// its accuracy: stopping is by shutdown(2), which wakes a blocked call at once.
+const Timeout = 200 * time.Millisecond
+
+// SetTimeouts sets SO_RCVTIMEO and SO_SNDTIMEO, see socket(7), the two options
+// that gperf sets without being asked. To be called after connect or accept:
+// before, they would cut a slow connect short.
+func SetTimeouts(fd int) error {
+	tv := unix.NsecToTimeval(int64(Timeout))
+	for _, opt := range []struct {
+		name string
+		opt  int
+	}{{"SO_RCVTIMEO", unix.SO_RCVTIMEO}, {"SO_SNDTIMEO", unix.SO_SNDTIMEO}} {
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, opt.opt, &tv); err != nil {
+			return fmt.Errorf("setsockopt %s: %w", opt.name, err)
+		}
+	}
+	return nil
+}
+
+// Socket is one connected data socket and the number of its stream. The
+// descriptor belongs to the Group that it's given to.
+type Socket struct{ Stream, FD int }
+
+// Config says what a Group's workers do.
+type Config struct {
+	Direction                        plan.Direction
+	Role                             plan.Role
+	SendSize, ReceiveSize            int // bytes per call; bulk roles
+	RequestSize, ResponseSize, Burst int // request/response roles
+	Limits                           []uint64
+	CPUs                             []int
+}
+
+// roles is what each role is made of. A new loop is a new row.
+var roles = map[plan.Role]struct {
+	loop          func(*worker)
+	send, receive func(*Config) int // buffer sizes, bytes
+	latency       bool
+}{
+	plan.Sender:    {sendStream, func(c *Config) int { return c.SendSize }, none, false},
+	plan.Receiver:  {receiveStream, none, func(c *Config) int { return c.ReceiveSize }, false},
+	plan.Requester: {request, func(c *Config) int { return c.RequestSize }, burstBuffer, true},
+	plan.Responder: {respond, func(c *Config) int { return c.ResponseSize }, func(c *Config) int { return c.RequestSize }, false},
+}
+
+func none(*Config) int { return 0 }
+
+// burstBuffer is the requester's receive buffer: room for all the responses
+// that can be there at once, but no more than one needs to read them quickly.
+func burstBuffer(c *Config) int {
+	const enough = 128 << 10
+	return max(c.ResponseSize, min(c.ResponseSize*c.Burst, enough))
+}
+
+// A Group is the streams of one direction at one end, with their workers.
+type Group struct {
+	cfg     Config
+	loop    func(*worker)
+	workers []*worker
+	gate    chan struct{} // closed by Start
+	stopped atomic.Bool   // workers look at it once per call
+	// openAt and closeAt are the window's edges on the requester's clock, which
+	// counts by them itself: monotonic ns. Others' windows are the sampler's.
+	openAt, closeAt atomic.Int64
+
+	running atomic.Int64
+	ended   chan struct{} // closed when the last worker has ended
+	failed  chan struct{} // closed when the first worker has failed
+	fail    sync.Once
+	failure error // why the first failed; written before failed is closed
+	close   sync.Once
+	started bool
+}
+
+// never is a monotonic time that doesn't come.
+const never = 1<<63 - 1
+
+// NewGroup takes over the sockets and prepares one worker for each: its thread,
+// its CPU, its buffers. The workers wait for Start. On error the sockets are
+// closed.
+func NewGroup(cfg Config, sockets []Socket) (*Group, error) {
+	role, ok := roles[cfg.Role]
+	if !ok {
+		return nil, fmt.Errorf("flow: unknown role %q", cfg.Role)
+	}
+	g := &Group{
+		cfg: cfg, loop: role.loop,
+		gate: make(chan struct{}), ended: make(chan struct{}), failed: make(chan struct{}),
+	}
+	g.openAt.Store(never)
+	g.closeAt.Store(never)
+	g.running.Store(int64(len(sockets)))
+	reserve(len(sockets))
+	ready := make(chan error, len(sockets))
+	var errs []error
+	for i, s := range sockets {
+		w := &worker{group: g, id: s.Stream, fd: s.FD, done: make(chan struct{})}
+		w.local, w.peer = sys.Names(s.FD) // Close forgets them
+		g.workers = append(g.workers, w)
+		if cfg.Limits != nil {
+			w.limit = cfg.Limits[i]
+		}
+		if role.latency {
+			w.latency = stats.NewHistogram()
+		}
+		var err1, err2 error
+		w.send, err1 = buffer(role.send(&cfg))
+		w.receive, err2 = buffer(role.receive(&cfg))
+		errs = append(errs, err1, err2)
+		cpu := -1
+		if len(cfg.CPUs) > 0 {
+			cpu = cfg.CPUs[i%len(cfg.CPUs)]
+		}
+		go w.run(cpu, ready)
+	}
+	for range sockets {
+		errs = append(errs, <-ready)
+	}
+	if err := errors.Join(errs...); err != nil {
+		g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// Start lets the workers go.
+func (g *Group) Start() {
+	g.started = true
+	close(g.gate)
+}
+
+// workerEnded is called by each worker, once, on its way out.
+func (g *Group) workerEnded(w *worker) {
+	if w.err != nil {
+		g.fail.Do(func() {
+			g.failure = w.err
+			close(g.failed)
+		})
+	}
+	if g.running.Add(-1) == 0 {
+		close(g.ended)
+	}
+}
+
+// Close stops the workers, waits for them and closes the sockets. Blocked calls
+// are woken by shutdown, never by closing a descriptor under them.
+func (g *Group) Close() {
+	g.close.Do(func() {
+		g.stopped.Store(true)
+		if !g.started {
+			g.Start()
+		}
+		for _, w := range g.workers {
+			_ = unix.Shutdown(w.fd, unix.SHUT_RDWR) // ENOTCONN: the peer was first
+		}
+		for _, w := range g.workers {
+			<-w.done
+			// Unread data makes this close a reset, which empties the peer's queue.
+			_ = unix.Close(w.fd)
+			for _, b := range [][]byte{w.send, w.receive} {
+				if b != nil {
+					_ = unix.Munmap(b)
+				}
+			}
+		}
+		release(len(g.workers))
+	})
+}
+
+// err is what ended the first worker that failed, nil if none did yet.
+func (g *Group) err() error {
+	select {
+	case <-g.failed:
+		return g.failure
+	default:
+		return nil
+	}
+}
+
+// sample reads the counters of all streams.
+func (g *Group) sample(tick int) result.Sample {
+	n := len(g.workers)
+	columns := make([]uint64, 7*n)
+	column := func(i int) []uint64 { return columns[i*n : (i+1)*n : (i+1)*n] }
+	s := result.Sample{
+		Tick: tick, Sent: column(0), Received: column(1), SendCalls: column(2), ReceiveCalls: column(3),
+		ShortSends: column(4), Interruptions: column(5), Transactions: column(6), AtNs: sys.Monotonic(),
+	}
+	for i, w := range g.workers {
+		s.Sent[i], s.Received[i] = w.sent.Load(), w.received.Load()
+		s.SendCalls[i], s.ReceiveCalls[i] = w.sendCalls.Load(), w.receiveCalls.Load()
+		s.ShortSends[i], s.Interruptions[i] = w.shortSends.Load(), w.interruptions.Load()
+		s.Transactions[i] = w.transactions.Load()
+	}
+	return s
+}
+
+// infos reads TCP_INFO of every stream into buf, which has room for all; nil
+// where it can't be read.
+func (g *Group) infos(buf []byte) []sockopt.TCPInfo {
+	infos := make([]sockopt.TCPInfo, len(g.workers))
+	for i, w := range g.workers {
+		at := i * sockopt.TCPInfoSize
+		if info, err := sockopt.ReadTCPInfo(w.fd, buf[at:at+sockopt.TCPInfoSize:at+sockopt.TCPInfoSize]); err == nil {
+			infos[i] = info
+		}
+	}
+	return infos
+}
+
+// infoBuffer is room for one reading of every stream's TCP_INFO.
+func (g *Group) infoBuffer() []byte { return make([]byte, len(g.workers)*sockopt.TCPInfoSize) }
+
+// columns turns readings of TCP_INFO into a sample's columns, leaving out one
+// that some stream doesn't have: a partial sum would be an invented one.
+func columns(infos []sockopt.TCPInfo) map[string][]uint64 {
+	all := make(map[string][]uint64, len(result.SampleFields))
+fields:
+	for _, f := range result.SampleFields {
+		column := make([]uint64, len(infos))
+		for i, info := range infos {
+			v, ok := info.Get(f)
+			if !ok {
+				continue fields
+			}
+			column[i] = v
+		}
+		all[f.Name()] = column
+	}
+	return all
+}

@@ -1,0 +1,238 @@
+package flow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"gperf/internal/sys"
+	"gperf/plan"
+	"gperf/result"
+	"gperf/sockopt"
+)
+
+// A Link is how the two ends' clockworks talk to each other, and to whoever
+// watches this one. Its functions must not block for long.
+type Link struct {
+	// Closed tells the other end that this end has its last sample of d.
+	Closed func(d plan.Direction) error
+	// PeerClosed is closed when the other end has said so.
+	PeerClosed func(d plan.Direction) <-chan struct{}
+	// Live receives samples while the windows are open.
+	Live func(d plan.Direction, s result.Sample)
+	// Cut asks this end to close its windows before their time.
+	Cut <-chan struct{}
+	// Silent is how long nothing has been heard of the other end.
+	Silent func() time.Duration
+	// Edge is called when the first window has opened and when the last has
+	// closed: the moments for readings of the whole machine.
+	Edge func()
+}
+
+// A Test is one end of a test: a Group for each direction.
+type Test struct {
+	plan   *plan.Test
+	end    sockopt.End
+	groups []*Group
+	fds    []int
+	// AtStart and AtEnd are the knobs as the sockets reported them at the
+	// window's edges, by stream; nil until then.
+	AtStart, AtEnd []sockopt.Readings
+}
+
+// Streams is how many data connections the plan asks for.
+func Streams(t *plan.Test) int { return t.Streams * len(t.Directions()) }
+
+// NewTest prepares end's side of the plan on the connected sockets, one for
+// each stream, of which it takes over the ownership.
+func NewTest(t *plan.Test, end sockopt.End, sockets []Socket) (*Test, error) {
+	slices.SortFunc(sockets, func(a, b Socket) int { return cmp.Compare(a.Stream, b.Stream) })
+	own := t.End(end)
+	x := &Test{plan: t, end: end}
+	for i, d := range t.Directions() {
+		cfg := Config{
+			Direction: d, Role: d.Role(end),
+			SendSize: own.SendSize, ReceiveSize: own.ReceiveSize,
+			RequestSize: t.RequestSize, ResponseSize: t.ResponseSize, Burst: t.Burst,
+			CPUs: own.CPUs,
+		}
+		// A responder serves for as long as it's asked.
+		if t.Limited() && cfg.Role != plan.Responder {
+			for s := range t.Streams {
+				cfg.Limits = append(cfg.Limits, uint64(t.Limit(s)))
+			}
+		}
+		g, err := NewGroup(cfg, sockets[i*t.Streams:(i+1)*t.Streams])
+		if err != nil {
+			x.Close()
+			return nil, err
+		}
+		x.groups = append(x.groups, g)
+	}
+	for _, s := range sockets {
+		x.fds = append(x.fds, s.FD)
+	}
+	return x, nil
+}
+
+// Close ends the test at once and closes the sockets.
+func (x *Test) Close() {
+	for _, g := range x.groups {
+		g.Close()
+	}
+}
+
+// Run measures every direction, from the start at monotonic time startAt to the
+// moment when both ends have their last samples, and closes the sockets of the
+// directions that this end receives: a receiver's reset empties the sender's
+// queue. The halves hold what was measured also when the error isn't nil.
+func (x *Test) Run(ctx context.Context, startAt int64, link Link) ([]result.Half, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go x.watch(ctx, cancel, startAt, link)
+	if x.plan.Warmup > 0 {
+		for _, g := range x.groups {
+			g.Start()
+		}
+	}
+	var (
+		halves = make([]result.Half, len(x.groups))
+		errs   = make([]error, len(x.groups))
+		opened sync.Once
+		open   sync.WaitGroup
+	)
+	for i, g := range x.groups {
+		d := g.cfg.Direction
+		open.Go(func() {
+			half, err := g.Measure(ctx, Window{
+				OpenAt:   startAt + int64(x.plan.Warmup),
+				Duration: time.Duration(x.plan.Duration), Interval: time.Duration(x.plan.Interval),
+				Closed: link.PeerClosed(d), Cut: link.Cut,
+				Opened: func() {
+					opened.Do(func() {
+						link.Edge()
+						x.AtStart = x.readings()
+					})
+				},
+				Live: func(s result.Sample) { link.Live(d, s) },
+			})
+			if err == nil {
+				err = link.Closed(d)
+			}
+			if err != nil {
+				cancel(err) // the other directions end too
+			}
+			halves[i], errs[i] = *half, err
+		})
+	}
+	open.Wait()
+	link.Edge()
+	x.AtEnd = x.readings()
+	if err := firstError(errs); err != nil {
+		return halves, err
+	}
+	for _, g := range x.groups {
+		select {
+		case <-link.PeerClosed(g.cfg.Direction):
+		case <-ctx.Done():
+			return halves, context.Cause(ctx)
+		}
+		if g.cfg.Role.Measures() {
+			g.Close()
+		}
+	}
+	return halves, nil
+}
+
+// AwaitAcked waits until what has been sent on the sockets (the preambles) is
+// acknowledged, so that it isn't counted as acknowledged inside the window; at
+// most ackWait, since the other end may delay an acknowledgement.
+func AwaitAcked(ctx context.Context, sockets []Socket) {
+	ctx, cancel := context.WithTimeout(ctx, ackWait)
+	defer cancel()
+	for _, s := range sockets {
+		awaitEmpty(ctx, s.FD)
+	}
+}
+
+const ackWait = 250 * time.Millisecond
+
+// Grace is how long after the end of a timed test the other end's word is
+// awaited, and how long an end may be silent while nothing moves. It's part of
+// the protocol: both ends give up by it.
+const Grace = 5 * time.Second
+
+// ErrSilent is a test that outlived its time because the other end said nothing.
+var ErrSilent = errors.New("the other end is silent")
+
+// watch ends the test when it has outlived its time, or when the other end has
+// been silent while no data moved. Silence alone ends nothing: heartbeats can be
+// stuck behind data on a slow link.
+func (x *Test) watch(ctx context.Context, cancel context.CancelCauseFunc, startAt int64, link Link) {
+	const often = 250 * time.Millisecond
+	tick := time.NewTicker(often)
+	defer tick.Stop()
+	deadline := int64(never)
+	if !x.plan.Limited() {
+		deadline = startAt + int64(x.plan.Warmup) + int64(x.plan.Duration) + int64(Grace)
+	}
+	moved, movedAt := uint64(0), sys.Monotonic()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := sys.Monotonic()
+		if m := x.moved(); m != moved {
+			moved, movedAt = m, now
+		}
+		switch {
+		case now > deadline:
+			cancel(fmt.Errorf("%w: no word %v after the end of the test", ErrSilent, Grace))
+		case link.Silent() > Grace && time.Duration(now-movedAt) > Grace:
+			cancel(fmt.Errorf("%w: no word and no data for %v", ErrSilent, Grace))
+		}
+	}
+}
+
+// moved is how many bytes this end's workers have moved.
+func (x *Test) moved() (bytes uint64) {
+	for _, g := range x.groups {
+		for _, w := range g.workers {
+			bytes += w.sent.Load() + w.received.Load()
+		}
+	}
+	return bytes
+}
+
+// Finish closes all sockets and completes the halves that Run returned.
+func (x *Test) Finish(halves []result.Half) error {
+	for i, g := range x.groups {
+		if err := g.Finish(&halves[i]); err != nil {
+			return fmt.Errorf("finish %s: %w", g.cfg.Direction, err)
+		}
+	}
+	return nil
+}
+
+func (x *Test) readings() []sockopt.Readings {
+	all := make([]sockopt.Readings, len(x.fds))
+	for i, fd := range x.fds {
+		all[i] = x.plan.End(x.end).Knobs.Read(fd, x.end)
+	}
+	return all
+}
+
+func firstError(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
