@@ -1,0 +1,178 @@
+// Package server is the passive side: it listens, lets connections tell what
+// they are, admits tests within its limits, and runs its end of each. It serves
+// any number of clients at once; nothing of one test is seen in another.
+//
+// It knows no command line: cmd/gperf fills in a Config. Other protocols than
+// gperf's own are added with Config.Protocols.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/control"
+	"gperf/internal/sys"
+	"gperf/plan"
+	"gperf/sockopt"
+)
+
+// A Protocol is one way of talking to the server.
+type Protocol interface {
+	// Match says whether a connection that begins with first speaks it. It's
+	// asked again, with more, while it answers control.More.
+	Match(first []byte) control.Match
+	// Serve takes over a connection, of which nothing has been read yet, and
+	// returns at once.
+	Serve(fd int, peer netip.AddrPort)
+}
+
+// Limits bound what clients may ask for. Zero fields take DefaultLimits'.
+type Limits struct {
+	Streams  int           // per test
+	Duration time.Duration // warm-up and window, or the life of a test that ends by a count
+	Tests    int           // at once
+	Memory   int64         // bytes of buffers per test
+	Waiting  int           // connections that have not said what they are
+	Patience time.Duration // how long such a connection may wait, and a client dawdle
+}
+
+// DefaultLimits are a server's limits unless told otherwise.
+var DefaultLimits = Limits{
+	Streams: plan.MaxStreams, Duration: 24 * time.Hour, Tests: 64, Memory: 4 << 30,
+	Waiting: 1024, Patience: 10 * time.Second,
+}
+
+// Config says how a Server serves.
+type Config struct {
+	// Listen are the addresses: HOST:PORT, :PORT or HOST. Empty: every address,
+	// port control.Port.
+	Listen    []string
+	DataPorts PortRange      // of tests that need a listener of their own
+	Secret    []byte         // nil: open to everyone
+	Allow     []netip.Prefix // client networks; empty: all
+	Limits    Limits
+	Once      bool   // serve one test, then end
+	Program   string // how it calls itself: "gperf 1.2.3"
+	Log       *slog.Logger
+}
+
+// A Server is a server that listens.
+type Server struct {
+	cfg   Config
+	log   *slog.Logger
+	door  *door
+	addrs []netip.AddrPort
+
+	ctx      context.Context // of the sessions; set by Serve
+	shut     func()          // closes the door
+	sessions sync.WaitGroup
+
+	mu    sync.Mutex
+	tests map[token]*session // from admission to end
+}
+
+// A token ties data connections to their test.
+type token = [control.TokenSize]byte
+
+// New opens the listening sockets. Serve must follow.
+func New(cfg Config) (*Server, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if len(cfg.Listen) == 0 {
+		cfg.Listen = []string{fmt.Sprintf(":%d", control.Port)}
+	}
+	setDefaults(&cfg.Limits)
+	s := &Server{cfg: cfg, log: cfg.Log, tests: map[token]*session{}}
+	var err error
+	if s.door, err = newDoor(s.log, s.allowed, cfg.Limits.Waiting, cfg.Limits.Patience); err != nil {
+		return nil, err
+	}
+	s.door.protocols = []Protocol{native{s}, data{s}}
+	for _, l := range cfg.Listen {
+		if err := s.listen(l); err != nil {
+			s.door.close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func setDefaults(l *Limits) {
+	d := &DefaultLimits
+	setDefault(&l.Streams, d.Streams)
+	setDefault(&l.Duration, d.Duration)
+	setDefault(&l.Tests, d.Tests)
+	setDefault(&l.Memory, d.Memory)
+	setDefault(&l.Waiting, d.Waiting)
+	setDefault(&l.Patience, d.Patience)
+}
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// listen opens one of the configured addresses.
+func (s *Server) listen(text string) error {
+	addr, err := parseListen(text, control.Port)
+	if err != nil {
+		return err
+	}
+	fd, err := listen(addr, nil, sockopt.Options{})
+	if err != nil && addr.Addr() == netip.IPv6Unspecified() && errors.Is(err, unix.EAFNOSUPPORT) {
+		// A kernel without IPv6: every address means every IPv4 address.
+		fd, err = listen(netip.AddrPortFrom(netip.IPv4Unspecified(), addr.Port()), nil, sockopt.Options{})
+	}
+	if err != nil {
+		return err
+	}
+	local, _ := sys.Names(fd)
+	s.addrs = append(s.addrs, local)
+	return s.door.open(fd)
+}
+
+// Addrs are the addresses that the server really listens on.
+func (s *Server) Addrs() []netip.AddrPort { return s.addrs }
+
+// ErrShutdown is why a session ends when its server does.
+var ErrShutdown = errors.New("the server is shutting down")
+
+// Serve serves until the context ends, or with Config.Once until the first test
+// has. It returns when all sessions have ended and their sockets are closed.
+func (s *Server) Serve(ctx context.Context) error {
+	sessions, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	door, shut := context.WithCancel(ctx)
+	defer context.AfterFunc(ctx, func() { end(ErrShutdown) })()
+	s.ctx, s.shut = sessions, shut
+	err := s.door.run(door)
+	if err != nil {
+		end(err)
+	}
+	s.sessions.Wait()
+	shut()
+	end(nil)
+	return err
+}
+
+// allowed reports whether clients may come from addr.
+func (s *Server) allowed(addr netip.Addr) bool {
+	if len(s.cfg.Allow) == 0 {
+		return true
+	}
+	for _, p := range s.cfg.Allow {
+		if p.Contains(addr.WithZone("")) {
+			return true
+		}
+	}
+	return false
+}

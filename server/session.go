@@ -1,0 +1,466 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/control"
+	"gperf/flow"
+	"gperf/host"
+	"gperf/internal/sys"
+	"gperf/plan"
+	"gperf/result"
+	"gperf/sockopt"
+)
+
+// native is gperf's own control protocol.
+type native struct{ *Server }
+
+func (n native) Match(first []byte) control.Match { return control.MatchFrame(first) }
+
+func (n native) Serve(fd int, peer netip.AddrPort) {
+	n.sessions.Go(func() { n.serve(fd, peer) })
+}
+
+// data is the data connections of admitted tests.
+type data struct{ *Server }
+
+func (d data) Match(first []byte) control.Match { return control.MatchPreamble(first) }
+
+// Serve reads the preamble, which is there already, and gives the connection to
+// its test. A connection that proves itself by no token is closed.
+func (d data) Serve(fd int, peer netip.AddrPort) {
+	var b [control.PreambleSize]byte
+	n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_DONTWAIT)
+	p, perr := control.ParsePreamble(b[:max(n, 0)])
+	if err := cmp.Or(err, perr); err != nil {
+		d.log.Warn("data connection", "peer", peer, "error", err)
+		_ = unix.Close(fd)
+		return
+	}
+	d.mu.Lock()
+	x := d.tests[p.Token]
+	d.mu.Unlock()
+	if x == nil || !x.arrive(fd, int(p.Stream)) {
+		d.log.Warn("data connection that belongs to no test", "peer", peer)
+		_ = unix.Close(fd)
+	}
+}
+
+// A session is one control connection and the test it asks for.
+type session struct {
+	*control.Session
+	server *Server
+	log    *slog.Logger
+	local  netip.Addr // the address that the client reached
+	peer   netip.AddrPort
+
+	theirs, nonce string // nonces, hex: the client's, the server's
+
+	plan     *plan.Test
+	token    token
+	port     uint16 // data port
+	listener int    // own listener; -1: none
+	arrivals chan flow.Socket
+}
+
+// serve runs one control connection to its end.
+func (s *Server) serve(fd int, peer netip.AddrPort) {
+	log := s.log.With("peer", peer)
+	local, _ := sys.Names(fd)
+	c, err := controlConn(fd)
+	if err != nil {
+		log.Error("control connection", "error", err)
+		return
+	}
+	defer c.Close()
+	conn := control.NewConn(c)
+	theirs, ours, err := s.greet(c, conn)
+	if err != nil {
+		log.Info("client turned away", "error", err)
+		return
+	}
+	x := &session{
+		Session: control.NewSession(conn, nil), server: s, log: log,
+		local: local.Addr(), peer: peer, port: local.Port(), listener: -1, theirs: theirs, nonce: ours,
+	}
+	defer x.End()
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	defer cancel(nil)
+	go func() { // a lost control connection ends the session wherever it is
+		select {
+		case <-x.Lost():
+			cancel(x.Err())
+		case <-ctx.Done():
+		}
+	}()
+	err = x.run(ctx)
+	if x.plan != nil && s.cfg.Once {
+		defer s.shut()
+	}
+	if err == nil {
+		return
+	}
+	log.Info("session ended", "error", err)
+	var told *control.Error
+	if !errors.As(err, &told) {
+		told = &control.Error{Kind: "peer", Message: err.Error(), End: sockopt.Server.String()}
+	}
+	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+	_ = x.Send(control.TypeError, told)
+}
+
+// controlConn makes a net.Conn of a control connection: quick (TCP_NODELAY,
+// which Go sets), ahead of bulk data in the queues of this host, and given up
+// when the peer acknowledges nothing.
+func controlConn(fd int) (net.Conn, error) {
+	if err := sys.TuneControl(fd); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "control")
+	defer f.Close() // FileConn has a descriptor of its own
+	return net.FileConn(f)
+}
+
+// greet exchanges hellos and returns the nonces, hex: the client's and the
+// server's, the latter empty when the server is open to everyone.
+func (s *Server) greet(c net.Conn, conn *control.Conn) (theirs, ours string, err error) {
+	_ = c.SetDeadline(time.Now().Add(s.cfg.Limits.Patience))
+	defer c.SetDeadline(time.Time{})
+	t, body, err := conn.Receive()
+	if err != nil {
+		return "", "", err
+	}
+	var hello control.Hello
+	if t != control.TypeHello {
+		return "", "", fmt.Errorf("began with %q, not hello", t)
+	}
+	if err := control.Unmarshal(t, body, &hello); err != nil {
+		return "", "", err
+	}
+	if s.cfg.Secret != nil {
+		ours = randomHex(nonceSize)
+	}
+	peer, _ := netip.ParseAddrPort(c.RemoteAddr().String())
+	// The client hears our version even if theirs is not acceptable: it then
+	// says the same.
+	err = conn.Send(control.TypeHello, control.Hello{
+		Magic: control.Magic, Version: control.Current, Program: s.cfg.Program,
+		Host: host.Describe(peer.Addr().Unmap()), Nonce: ours,
+	})
+	return hello.Nonce, ours, cmp.Or(control.CheckHello(&hello), err)
+}
+
+const nonceSize = 32 // bytes
+
+func randomHex(bytes int) string {
+	b := make([]byte, bytes)
+	_, _ = rand.Read(b) // never fails, says its documentation
+	return hex.EncodeToString(b)
+}
+
+// refusal is an error that the client is told in these words.
+func refusal(kind string, err error) error {
+	return &control.Error{Kind: kind, Message: err.Error(), End: sockopt.Server.String()}
+}
+
+// run takes the session from the plan to the report.
+func (x *session) run(ctx context.Context) error {
+	if err := x.admit(ctx); err != nil {
+		return err
+	}
+	defer x.leave()
+	sockets, readings, err := x.connect(ctx)
+	if err != nil {
+		return err
+	}
+	test, err := flow.NewTest(x.plan, sockopt.Server, sockets)
+	if err != nil {
+		return refusal("plan", err)
+	}
+	defer test.Close()
+
+	env := sockopt.LocalEnv(x.options())
+	audit := sockopt.Audit(sockopt.Server, x.plan.Server.Knobs, env, readings)
+	if err := sockopt.Refused(audit, x.plan.AllowClamp); err != nil {
+		return refusal("plan", err)
+	}
+	if err := x.Send(control.TypeAudit, control.Audit{Rows: audit}); err != nil {
+		return err
+	}
+	if err := x.within(ctx, func(ctx context.Context) error { return x.Expect(ctx, control.TypeStart, nil) }); err != nil {
+		return err
+	}
+	if err := x.Send(control.TypeStarted, nil); err != nil {
+		return err
+	}
+	return x.measure(ctx, test, env, readings)
+}
+
+// measure runs the test and reports.
+func (x *session) measure(ctx context.Context, test *flow.Test, env sockopt.Env, readings []sockopt.StreamReadings) error {
+	if x.plan.Limited() {
+		// A test that ends by a count has no duration to bound it.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, x.server.cfg.Limits.Duration,
+			fmt.Errorf("longer than this server's limit of %v", x.server.cfg.Limits.Duration))
+		defer cancel()
+	}
+	var edges []host.CPUReading
+	halves, err := test.Run(ctx, sys.Monotonic(), flow.Link{
+		Closed:     func(d plan.Direction) error { return x.Send(control.TypeClosed, control.Closed{Direction: d}) },
+		PeerClosed: x.PeerClosed, Cut: x.Stop(), Silent: x.Silent,
+		Live: func(d plan.Direction, s result.Sample) {
+			if !x.plan.LiveStreams {
+				s = s.Totals()
+			}
+			x.Live(control.Sample{Direction: d, Sample: s})
+		},
+		Edge: func() {
+			if r, err := host.ReadCPU(); err == nil {
+				edges = append(edges, r)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := x.within(ctx, func(ctx context.Context) error { return x.Expect(ctx, control.TypeFinish, nil) }); err != nil {
+		return err
+	}
+	if err := test.Finish(halves); err != nil {
+		return err
+	}
+	report := result.Report{Halves: halves}
+	for i := range readings {
+		readings[i].AtStart, readings[i].AtEnd = test.AtStart[i], test.AtEnd[i]
+	}
+	report.Audit = sockopt.Audit(sockopt.Server, x.plan.Server.Knobs, env, readings)
+	if len(edges) == 2 {
+		report.CPU = edges[0].Until(edges[1])
+	}
+	for _, h := range halves {
+		for _, s := range h.Series {
+			if err := x.Send(control.TypeSeries, control.Sample{Direction: h.Direction, Sample: s}); err != nil {
+				return err
+			}
+		}
+	}
+	return x.Send(control.TypeReport, report)
+}
+
+// within bounds one step of the exchange by the server's patience.
+func (x *session) within(ctx context.Context, step func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, x.server.cfg.Limits.Patience,
+		fmt.Errorf("the client said nothing for %v", x.server.cfg.Limits.Patience))
+	defer cancel()
+	return step(ctx)
+}
+
+func (x *session) options() sockopt.Options { return sockopt.Options{Force: x.plan.ForceBuffers} }
+
+// admit awaits the plan and answers it: with a port and a token, or with why not.
+func (x *session) admit(ctx context.Context) error {
+	var m control.Message
+	for {
+		var err error
+		if err = x.within(ctx, func(ctx context.Context) error { m, err = x.Next(ctx); return err }); err != nil {
+			return err
+		}
+		if m.Type != control.TypePing {
+			break
+		}
+		if err := x.Send(control.TypePong, control.Pong{MonotonicNs: sys.Monotonic()}); err != nil {
+			return err
+		}
+	}
+	if m.Type != control.TypePlan {
+		return fmt.Errorf("control: expected plan, got %q", m.Type)
+	}
+	var msg control.Plan
+	if err := control.Unmarshal(m.Type, m.Body, &msg); err != nil {
+		return err
+	}
+	secret := x.server.cfg.Secret
+	if secret != nil && !control.Authentic(secret, x.nonce, msg.Plan, msg.MAC) {
+		if msg.MAC == "" {
+			return refusal("auth", errors.New("this server wants a secret (--secret-file)"))
+		}
+		return refusal("auth", errors.New("the secrets of client and server differ"))
+	}
+	t, err := plan.Parse(msg.Plan)
+	if err != nil {
+		return refusal("plan", err)
+	}
+	if err := x.server.cfg.Limits.check(t); err != nil {
+		return refusal("plan", err)
+	}
+	x.plan = t
+	if err := x.prepare(); err != nil {
+		x.leave()
+		return refusal("plan", err)
+	}
+	ready := control.Ready{Port: int(x.port), Token: hex.EncodeToString(x.token[:])}
+	if secret != nil {
+		ready.MAC = control.Authenticate(secret, x.theirs, x.token[:])
+	}
+	return x.Send(control.TypeReady, ready)
+}
+
+// check reports which limit a plan exceeds.
+func (l *Limits) check(t *plan.Test) error {
+	streams := flow.Streams(t)
+	buffers := int64(streams) * int64(t.Server.SendSize+t.Server.ReceiveSize+t.RequestSize+t.ResponseSize)
+	switch span := time.Duration(t.Duration + t.Warmup); {
+	case streams > l.Streams:
+		return fmt.Errorf("%d streams are more than this server's limit of %d", streams, l.Streams)
+	case span > l.Duration:
+		return fmt.Errorf("%v is longer than this server's limit of %v", span, l.Duration)
+	case buffers > l.Memory:
+		return fmt.Errorf("%d bytes of buffers are more than this server's limit of %d", buffers, l.Memory)
+	}
+	return nil
+}
+
+// prepare makes ready for the data connections: it tries the knobs, opens a
+// listener of the test's own if they need one, and registers the token.
+func (x *session) prepare() error {
+	knobs := x.plan.Server.Knobs
+	rows, err := sockopt.Check(sockopt.Server, sys.Family(x.local), knobs, x.options())
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	if err := sockopt.Refused(rows, x.plan.AllowClamp); err != nil {
+		return err
+	}
+	streams := flow.Streams(x.plan)
+	if err := sys.NeedDescriptors(streams + spareDescriptors); err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	_, _ = rand.Read(x.token[:])
+	x.arrivals = make(chan flow.Socket, streams)
+	if knobs.NeedsListener() {
+		fd, err := listenData(x.local, x.server.cfg.DataPorts, knobs, x.options())
+		if err != nil {
+			return err
+		}
+		local, _ := sys.Names(fd)
+		x.listener, x.port = fd, local.Port()
+		if err := x.server.door.open(fd); err != nil {
+			return err
+		}
+	}
+	x.server.mu.Lock()
+	defer x.server.mu.Unlock()
+	if n := len(x.server.tests); n >= x.server.cfg.Limits.Tests {
+		return fmt.Errorf("%d tests are running, this server's limit", n)
+	}
+	x.server.tests[x.token] = x
+	return nil
+}
+
+// spareDescriptors is what a test needs besides its streams.
+const spareDescriptors = 8
+
+// leave takes the session's test off the server: no data connection can arrive
+// after it.
+func (x *session) leave() {
+	x.server.mu.Lock()
+	delete(x.server.tests, x.token)
+	x.server.mu.Unlock()
+	if x.listener >= 0 {
+		x.server.door.shut(x.listener)
+		x.listener = -1
+	}
+	for {
+		select {
+		case s := <-x.arrivals:
+			_ = unix.Close(s.FD)
+		default:
+			return
+		}
+	}
+}
+
+// arrive takes a data connection; false: it doesn't belong here. It may not
+// come by another port than the test's, whose listener has the test's knobs.
+func (x *session) arrive(fd, stream int) bool {
+	if local, _ := sys.Names(fd); local.Port() != x.port {
+		return false
+	}
+	x.server.mu.Lock() // leave must not miss it
+	defer x.server.mu.Unlock()
+	if x.server.tests[x.token] != x {
+		return false
+	}
+	select {
+	case x.arrivals <- flow.Socket{Stream: stream, FD: fd}:
+		return true
+	default:
+		return false // more connections than streams
+	}
+}
+
+// connect awaits the data connections, sets their knobs and reads them back.
+func (x *session) connect(ctx context.Context) (sockets []flow.Socket, readings []sockopt.StreamReadings, err error) {
+	defer func() {
+		if err != nil {
+			for _, s := range sockets {
+				_ = unix.Close(s.FD)
+			}
+		}
+	}()
+	ctx, cancel := context.WithTimeoutCause(ctx, setupTimeout,
+		fmt.Errorf("not all data connections came within %v", setupTimeout))
+	defer cancel()
+	want := flow.Streams(x.plan)
+	seen := make([]bool, want+1)
+	knobs := x.plan.Server.Knobs
+	var listener sockopt.Readings
+	if x.listener >= 0 {
+		listener = knobs.ReadListener(x.listener)
+	}
+	for len(sockets) < want {
+		var s flow.Socket
+		select {
+		case s = <-x.arrivals:
+		case <-ctx.Done():
+			return sockets, nil, context.Cause(ctx)
+		}
+		sockets = append(sockets, s)
+		if s.Stream < 1 || s.Stream > want || seen[s.Stream] {
+			return sockets, nil, refusal("protocol", fmt.Errorf("stream number %d is out of range or there twice", s.Stream))
+		}
+		seen[s.Stream] = true
+		for _, moment := range []sockopt.Moment{sockopt.AfterAccept, sockopt.AfterPreamble} {
+			if err := knobs.Apply(s.FD, sockopt.Server, moment, x.options()); err != nil {
+				return sockets, nil, refusal("plan", fmt.Errorf("server: stream %d: %w", s.Stream, err))
+			}
+		}
+		if err := flow.SetTimeouts(s.FD); err != nil {
+			return sockets, nil, fmt.Errorf("stream %d: %w", s.Stream, err)
+		}
+		readings = append(readings, sockopt.StreamReadings{
+			Stream: s.Stream, Listener: listener, Effective: knobs.Read(s.FD, sockopt.Server),
+		})
+	}
+	slices.SortFunc(readings, func(a, b sockopt.StreamReadings) int { return cmp.Compare(a.Stream, b.Stream) })
+	return sockets, readings, nil
+}
+
+// setupTimeout bounds the set-up of the data connections. The client's own,
+// --connect-timeout, is normally the shorter.
+const setupTimeout = 60 * time.Second
