@@ -1,0 +1,281 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/client"
+	"gperf/internal/units"
+	"gperf/plan"
+	"gperf/result/encode"
+	"gperf/sockopt"
+)
+
+// clientOptions is what the client's flags say.
+type clientOptions struct {
+	client.Config
+
+	format   string
+	output   string // file; "": stdout
+	quiet    bool
+	statedRR bool // a request/response size or burst was given
+}
+
+const (
+	catTest   = "test"
+	catSizes  = "sizes and counts"
+	catKnobs  = "socket knobs (VALUE for both ends, or CLIENT:SERVER)"
+	catReach  = "reaching the server"
+	catOutput = "output"
+)
+
+// clientFlags is the table of the client's flags: those of the test, and one
+// for each knob of sockopt's table.
+func clientFlags() []option[clientOptions] {
+	type o = clientOptions
+	options := []option[o]{
+		{name: "test", alias: "t", value: "TYPE", category: catTest, usage: "test type: " + testTypes() + " (default TCP_STREAM)",
+			apply: func(t *o, s string) error { return parseType(&t.Plan.Type, s) }},
+		{name: "duration", alias: "d", value: "TIME", category: catTest, usage: "length of the measuring window; plain numbers are seconds (default 10)",
+			apply: func(t *o, s string) error { return parseSpan(&t.Plan.Duration, s) }},
+		{name: "warmup", value: "TIME", category: catTest, usage: "time before the window, left out of every figure",
+			apply: func(t *o, s string) error { return parseSpan(&t.Plan.Warmup, s) }},
+		{name: "interval", alias: "i", value: "TIME", category: catTest, usage: "report each interval of this length (at least 10ms)",
+			apply: func(t *o, s string) error { return parseSpan(&t.Plan.Interval, s) }},
+		{name: "bytes", value: "SIZE", category: catTest, usage: "end after this many payload bytes, the sum over the streams",
+			apply: func(t *o, s string) error { return parseCount(&t.Plan.Bytes, s) }},
+		{name: "transactions", value: "N", category: catTest, usage: "end after this many transactions, the sum over the streams",
+			apply: func(t *o, s string) error { return parseCount(&t.Plan.Transactions, s) }},
+		{name: "cpu", value: "CPUS", category: catTest, usage: "pin the streams' threads to these CPUs in turn: 0,2 or CLIENT:SERVER as 0,2:1,3",
+			apply: func(t *o, s string) (err error) {
+				t.Plan.Client.CPUs, t.Plan.Server.CPUs, err = plan.ParsePair(s, parseCPUs)
+				return err
+			}},
+
+		{name: "streams", alias: "P", value: "N", category: catSizes, usage: "parallel streams (default 1)",
+			apply: func(t *o, s string) error { return parseInt(&t.Plan.Streams, s) }},
+		{name: "message-size", alias: "m", value: "SIZE", category: catSizes, usage: "bytes per send, VALUE or CLIENT:SERVER (default 128K)",
+			apply: func(t *o, s string) (err error) {
+				t.Plan.Client.SendSize, t.Plan.Server.SendSize, err = plan.ParsePair(s, parseMessageSize)
+				return err
+			}},
+		{name: "receive-size", value: "SIZE", category: catSizes, usage: "bytes asked for per receive, VALUE or CLIENT:SERVER (default 128K)",
+			apply: func(t *o, s string) (err error) {
+				t.Plan.Client.ReceiveSize, t.Plan.Server.ReceiveSize, err = plan.ParsePair(s, parseMessageSize)
+				return err
+			}},
+		{name: "request-size", value: "SIZE", category: catSizes, usage: "bytes of a request (default 1)",
+			apply: func(t *o, s string) (err error) { t.Plan.RequestSize, err = parseMessageSize(s); return err }},
+		{name: "response-size", value: "SIZE", category: catSizes, usage: "bytes of a response (default 1)",
+			apply: func(t *o, s string) (err error) { t.Plan.ResponseSize, err = parseMessageSize(s); return err }},
+		{name: "burst", value: "N", category: catSizes, usage: "transactions outstanding at once per stream (default 1)",
+			apply: func(t *o, s string) error { return parseInt(&t.Plan.Burst, s) }},
+	}
+	for _, k := range sockopt.Knobs() {
+		options = append(options, knobOption(k))
+	}
+	return append(options, []option[o]{
+		{name: "sockopt", value: "LEVEL/NAME=INT", category: catKnobs, usage: "any other integer option, by name or number; may be repeated",
+			apply: func(t *o, s string) error { return parseSockopt(t.Plan, s) }},
+		{name: "force-buffers", category: catKnobs, isBool: true, usage: "set buffers past net.core.*mem_max (SO_SNDBUFFORCE, SO_RCVBUFFORCE; CAP_NET_ADMIN)",
+			apply: func(t *o, s string) error { return parseBool(&t.Plan.ForceBuffers, s) }},
+		{name: "allow-clamp", category: catKnobs, isBool: true, usage: "run, with a warning, when the kernel clamps or raises a knob",
+			apply: func(t *o, s string) error { return parseBool(&t.Plan.AllowClamp, s) }},
+
+		{name: "4", category: catReach, isBool: true, usage: "IPv4 only",
+			apply: func(t *o, s string) error { return parseFamily(&t.Family, unix.AF_INET, s) }},
+		{name: "6", category: catReach, isBool: true, usage: "IPv6 only",
+			apply: func(t *o, s string) error { return parseFamily(&t.Family, unix.AF_INET6, s) }},
+		{name: "bind", value: "ADDR", category: catReach, usage: "local address of all connections",
+			apply: func(t *o, s string) (err error) { t.Bind, err = netip.ParseAddr(s); return err }},
+		{name: "connect-timeout", value: "TIME", category: catReach, usage: "bound of each stage of the set-up (default 5)",
+			apply: func(t *o, s string) (err error) { t.ConnectTimeout, err = parsePositive(s); return err }},
+		{name: "secret-file", value: "FILE", category: catReach, usage: "prove to the server that this end has the same secret",
+			apply: func(t *o, s string) (err error) { t.Secret, err = readSecret(s); return err }},
+
+		{name: "format", value: "FORMAT", category: catOutput, usage: strings.Join(encode.Formats(), ", ") + " (default text)",
+			apply: func(t *o, s string) error { t.format = s; _, err := encode.Lookup(s); return err }},
+		{name: "json", alias: "J", category: catOutput, isBool: true, usage: "the same as --format json",
+			apply: func(t *o, s string) error {
+				var on bool
+				err := parseBool(&on, s)
+				if on {
+					t.format = "json"
+				}
+				return err
+			}},
+		{name: "output", alias: "o", value: "FILE", category: catOutput, usage: "write the result to FILE instead of stdout",
+			apply: func(t *o, s string) error { t.output = s; return nil }},
+		{name: "label", value: "K=V", category: catOutput, usage: "put a label into the result; may be repeated",
+			apply: func(t *o, s string) error {
+				key, value, ok := strings.Cut(s, "=")
+				if !ok || key == "" {
+					return errors.New("want KEY=VALUE")
+				}
+				t.Labels[key] = value
+				return nil
+			}},
+		{name: "quiet", category: catOutput, isBool: true, usage: "no progress on stderr",
+			apply: func(t *o, s string) error { return parseBool(&t.quiet, s) }},
+	}...)
+}
+
+// knobOption is the flag of one knob.
+func knobOption(k *sockopt.Knob) option[clientOptions] {
+	usage := k.Usage + " (" + k.Option + ")"
+	value := "VALUE"
+	if k.IsBool {
+		value = ""
+	}
+	return option[clientOptions]{
+		name: k.Name, value: value, category: catKnobs, usage: usage, isBool: k.IsBool,
+		apply: func(t *clientOptions, s string) error { return setKnob(t.Plan, k, s) },
+	}
+}
+
+// setKnob puts VALUE or CLIENT:SERVER of one knob into the plan.
+func setKnob(t *plan.Test, k *sockopt.Knob, s string) error {
+	c, v, err := plan.ParsePair(s, k.Parse)
+	if err != nil {
+		return err
+	}
+	for end, value := range map[sockopt.End]sockopt.Value{sockopt.Client: c, sockopt.Server: v} {
+		if knobs := t.End(end).Knobs; value.IsSet() {
+			knobs[k.Key()] = value
+		} else {
+			delete(knobs, k.Key())
+		}
+	}
+	return nil
+}
+
+func parseSockopt(t *plan.Test, s string) error {
+	name, value, ok := strings.Cut(s, "=")
+	if !ok || !strings.Contains(name, "/") {
+		return errors.New("want LEVEL/NAME=INT")
+	}
+	k, err := sockopt.Lookup(name)
+	if err != nil {
+		return err
+	}
+	return setKnob(t, k, value)
+}
+
+func testTypes() string {
+	var names []string
+	for _, t := range plan.Types() {
+		names = append(names, string(t))
+	}
+	return strings.Join(names, ", ")
+}
+
+// parseType reads a test type in any case.
+func parseType(t *plan.Type, s string) error {
+	*t = plan.Type(strings.ToUpper(s))
+	if !slices.Contains(plan.Types(), *t) {
+		return fmt.Errorf("unknown test type (known: %s)", testTypes())
+	}
+	return nil
+}
+
+// parseSpan reads a span of the plan. Zero is refused where a zero in the plan
+// would mean "not given".
+func parseSpan(d *plan.Seconds, s string) error {
+	span, err := parsePositive(s)
+	*d = plan.Seconds(span)
+	return err
+}
+
+func parsePositive(s string) (time.Duration, error) {
+	d, err := units.ParseDuration(s)
+	if err == nil && d == 0 {
+		err = errors.New("must be more than zero")
+	}
+	return d, err
+}
+
+func parseCount(n *int64, s string) error {
+	v, err := units.ParseSize(s)
+	if err == nil && v == 0 {
+		err = errors.New("must be more than zero")
+	}
+	*n = v
+	return err
+}
+
+func parseInt(n *int, s string) error {
+	v, err := strconv.Atoi(s)
+	if err != nil || v < 1 {
+		return errors.New("want a whole number, at least 1")
+	}
+	*n = v
+	return nil
+}
+
+func parseMessageSize(s string) (int, error) {
+	n, err := units.ParseSize(s)
+	if err == nil && (n < 1 || n > plan.MaxMessageSize) {
+		err = fmt.Errorf("not between 1 and %d bytes", plan.MaxMessageSize)
+	}
+	return int(n), err
+}
+
+func parseCPUs(s string) ([]int, error) {
+	var cpus []int
+	for _, field := range strings.Split(s, ",") {
+		n, err := strconv.Atoi(field)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("%q is not a CPU number", field)
+		}
+		cpus = append(cpus, n)
+	}
+	return cpus, nil
+}
+
+func parseBool(b *bool, s string) (err error) {
+	if *b, err = strconv.ParseBool(s); err != nil {
+		return errors.New("want true or false")
+	}
+	return nil
+}
+
+func parseFamily(family *int, which int, s string) error {
+	var on bool
+	if err := parseBool(&on, s); err != nil || !on {
+		return err
+	}
+	if *family != 0 && *family != which {
+		return errors.New("-4 and -6 exclude each other")
+	}
+	*family = which
+	return nil
+}
+
+// readSecret reads a secret, a last line break left out. A file that others may
+// read keeps no secret.
+func readSecret(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("others may read it (mode %04o): chmod 600", info.Mode().Perm())
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	secret := strings.TrimRight(string(b), "\r\n")
+	if secret == "" {
+		return nil, errors.New("the file is empty")
+	}
+	return []byte(secret), nil
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+
+	"gperf/control"
+	"gperf/internal/units"
+	"gperf/server"
+)
+
+// serverOptions is what the server's flags say.
+type serverOptions struct {
+	server.Config
+
+	portFile string
+	verbose  bool
+}
+
+// readyWords stand in the line that says that the server is ready, before its
+// address.
+const readyWords = "listening on "
+
+func serverFlags() []option[serverOptions] {
+	type o = serverOptions
+	d := server.DefaultLimits
+	return []option[o]{
+		{name: "listen", value: "ADDR", usage: "address to listen on: HOST:PORT, :PORT or HOST; may be repeated (default every address, port " + strconv.Itoa(control.Port) + ")",
+			apply: func(t *o, s string) error { t.Listen = append(t.Listen, s); return nil }},
+		{name: "data-ports", value: "A-B", usage: "ports for tests whose knobs must be set before listen() (default any)",
+			apply: func(t *o, s string) (err error) { t.DataPorts, err = server.ParsePortRange(s); return err }},
+		{name: "secret-file", value: "FILE", usage: "serve only clients that prove to have the same secret",
+			apply: func(t *o, s string) (err error) { t.Secret, err = readSecret(s); return err }},
+		{name: "allow", value: "CIDR", usage: "serve only clients of this network; may be repeated",
+			apply: func(t *o, s string) error {
+				p, err := parseNetwork(s)
+				t.Allow = append(t.Allow, p)
+				return err
+			}},
+		{name: "max-streams", value: "N", usage: fmt.Sprintf("most streams of a test (default %d)", d.Streams),
+			apply: func(t *o, s string) error { return parseInt(&t.Limits.Streams, s) }},
+		{name: "max-duration", value: "TIME", usage: fmt.Sprintf("longest test (default %v)", d.Duration),
+			apply: func(t *o, s string) (err error) { t.Limits.Duration, err = parsePositive(s); return err }},
+		{name: "max-tests", value: "N", usage: fmt.Sprintf("most tests at once (default %d)", d.Tests),
+			apply: func(t *o, s string) error { return parseInt(&t.Limits.Tests, s) }},
+		{name: "max-memory", value: "SIZE", usage: "most buffer memory of a test (default " + units.ExactSize(d.Memory) + ")",
+			apply: func(t *o, s string) error { return parseCount(&t.Limits.Memory, s) }},
+		{name: "once", isBool: true, usage: "serve one test, then end",
+			apply: func(t *o, s string) error { return parseBool(&t.Once, s) }},
+		{name: "port-file", value: "FILE", usage: "write the port of the first address to FILE once ready",
+			apply: func(t *o, s string) error { t.portFile = s; return nil }},
+		{name: "verbose", isBool: true, usage: "log each session on stderr",
+			apply: func(t *o, s string) error { return parseBool(&t.verbose, s) }},
+	}
+}
+
+func serverCommand() *cli.Command {
+	options := serverFlags()
+	return &cli.Command{
+		Name:      "server",
+		Usage:     "serve tests",
+		ArgsUsage: " ",
+		Flags:     flags(options),
+		Action:    func(c *cli.Context) error { return runServer(c, options) },
+	}
+}
+
+func runServer(c *cli.Context, options []option[serverOptions]) error {
+	o := &serverOptions{}
+	if err := parse(c, options, o); err != nil {
+		return usage("server: %w", err)
+	}
+	if c.Args().Present() {
+		return usage("server: unexpected argument %q", c.Args().First())
+	}
+	level := slog.LevelWarn
+	if o.verbose {
+		level = slog.LevelDebug
+	}
+	o.Log = slog.New(slog.NewTextHandler(c.App.ErrWriter, &slog.HandlerOptions{Level: level}))
+	o.Program = "gperf " + build().Version
+	s, err := server.New(o.Config)
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	stop, release := onSignal(exitSignal)
+	defer release()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if o.portFile != "" {
+		if err := writePort(o.portFile, s.Addrs()[0].Port()); err != nil {
+			return fmt.Errorf("server: %w", err)
+		}
+	}
+	for _, addr := range s.Addrs() {
+		fmt.Fprintf(c.App.Writer, "gperf server %s%s\n", readyWords, addr)
+	}
+	if err := s.Serve(ctx); err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	return nil
+}
+
+// writePort writes the port in one step, so that a reader never sees half of it.
+func writePort(path string, port uint16) error {
+	tmp := path + ".tmp"
+	if err := os.WriteFile(tmp, []byte(strconv.Itoa(int(port))+"\n"), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// parseNetwork reads a network, or an address for itself alone.
+func parseNetwork(s string) (netip.Prefix, error) {
+	if p, err := netip.ParsePrefix(s); err == nil {
+		return p, nil
+	}
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		return netip.Prefix{}, errors.New("want a network such as 192.0.2.0/24")
+	}
+	return netip.PrefixFrom(a, a.BitLen()), nil
+}
