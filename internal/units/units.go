@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ var (
 
 // sizeSuffixes are gperf's own: a bare letter and the -iB form are powers of
 // 1024, the -B form is decimal.
-var sizeSuffixes = map[string]float64{
+var sizeSuffixes = map[string]int64{
 	"": 1, "B": 1,
 	"K": 1 << 10, "k": 1 << 10, "KiB": 1 << 10, "kiB": 1 << 10, "kB": 1e3, "KB": 1e3,
 	"M": 1 << 20, "m": 1 << 20, "MiB": 1 << 20, "MB": 1e6,
@@ -53,7 +54,9 @@ func split(s string) (number float64, suffix string, err error) {
 		i = len(s)
 	}
 	number, err = strconv.ParseFloat(s[:i], 64)
-	if err != nil {
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, "", errRange
+	} else if err != nil {
 		return 0, "", errSyntax
 	}
 	return number, s[i:], nil
@@ -64,7 +67,7 @@ func split(s string) (number float64, suffix string, err error) {
 // GB, TB powers of 1000. A fraction is accepted when it comes to whole bytes
 // (8.5K is 8704). Anything else is an error, and so is a size above 2^63-1.
 func ParseSize(s string) (int64, error) {
-	number, suffix, err := split(s)
+	_, suffix, err := split(s)
 	if err != nil {
 		return 0, fmt.Errorf("size %q: %w", s, err)
 	}
@@ -72,21 +75,20 @@ func ParseSize(s string) (int64, error) {
 	if !ok {
 		return 0, fmt.Errorf("size %q: unknown suffix %q (K, M, G, T are powers of 1024; kB, MB, GB, TB of 1000)", s, suffix)
 	}
-	// Whole numbers stay exact beyond the 53 bits of a float64.
-	if whole, err := strconv.ParseInt(strings.TrimSuffix(s, suffix), 10, 64); err == nil {
-		if whole > math.MaxInt64/int64(factor) {
-			return 0, fmt.Errorf("size %q: %w", s, errRange)
-		}
-		return whole * int64(factor), nil
+	// Exact arithmetic: a float64 makes 1.005*1000 less than 1005, and has 53
+	// bits only.
+	bytes, ok := new(big.Rat).SetString(strings.TrimSuffix(s, suffix))
+	if !ok {
+		return 0, fmt.Errorf("size %q: %w", s, errSyntax)
 	}
-	bytes := number * factor
-	if bytes >= math.MaxInt64 {
+	bytes.Mul(bytes, new(big.Rat).SetInt64(factor))
+	switch {
+	case !bytes.IsInt():
+		return 0, fmt.Errorf("size %q: %w", s, errWhole)
+	case !bytes.Num().IsInt64():
 		return 0, fmt.Errorf("size %q: %w", s, errRange)
 	}
-	if bytes != math.Trunc(bytes) {
-		return 0, fmt.Errorf("size %q: %w", s, errWhole)
-	}
-	return int64(bytes), nil
+	return bytes.Num().Int64(), nil
 }
 
 // ParseBitRate reads a rate in bits per second: a decimal number with an
@@ -153,7 +155,7 @@ func Size(bytes float64) string {
 // back to the same number: 128K, 5000003.
 func ExactSize(bytes int64) string {
 	for _, suffix := range []string{"T", "G", "M", "K"} {
-		factor := int64(sizeSuffixes[suffix])
+		factor := sizeSuffixes[suffix]
 		if bytes >= factor && bytes%factor == 0 {
 			return strconv.FormatInt(bytes/factor, 10) + suffix
 		}
@@ -162,18 +164,19 @@ func ExactSize(bytes int64) string {
 }
 
 // scaled prints v with three significant digits in the largest unit that
-// leaves at least one digit before the point.
+// leaves at least one digit before the point. The limits are those from which
+// a number rounds up to the next place, or to the next unit.
 func scaled(v, base float64, names []string) string {
 	i := 0
-	for v >= base && i < len(names)-1 {
+	for v >= base-0.5 && i < len(names)-1 {
 		v /= base
 		i++
 	}
 	decimals := 2
 	switch {
-	case v >= 100:
+	case v >= 99.95:
 		decimals = 0
-	case v >= 10:
+	case v >= 9.995:
 		decimals = 1
 	}
 	return strconv.FormatFloat(v, 'f', decimals, 64) + " " + names[i]
