@@ -10,7 +10,9 @@ package plan
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"time"
 
@@ -96,6 +98,9 @@ const (
 	MaxBurst       = 1 << 20
 	MaxDuration    = 30 * 24 * time.Hour
 	MinInterval    = 10 * time.Millisecond
+	MaxThreads     = 1024
+	MinRate        = 1000    // bit/s
+	MaxRate        = 1 << 50 // bit/s
 	// MaxSamples bounds streams x intervals: about 150 bytes of memory each on
 	// either end.
 	MaxSamples = 4 << 20
@@ -116,12 +121,13 @@ type Test struct {
 	Duration     Seconds `json:"duration_seconds" doc:"length of the measuring window in seconds; null when bytes or transactions end the test"`
 	Warmup       Seconds `json:"warmup_seconds" doc:"time in seconds before the window opens, left out of every figure"`
 	Interval     Seconds `json:"interval_seconds" doc:"length of a reporting interval in seconds; null: none"`
-	Bytes        int64   `json:"bytes" doc:"payload bytes that end the test, the sum over the streams; 0: no such limit"`
+	Bytes        int64   `json:"bytes" doc:"payload bytes that end the test, the sum over the streams of each direction; 0: no such limit"`
 	Transactions int64   `json:"transactions" doc:"transactions that end the test, the sum over the streams; 0: no such limit"`
 	Streams      int     `json:"streams" doc:"number of parallel streams in each direction"`
 	RequestSize  int     `json:"request_size_bytes" doc:"bytes of a request (request/response tests; else 0)"`
 	ResponseSize int     `json:"response_size_bytes" doc:"bytes of a response (request/response tests; else 0)"`
 	Burst        int     `json:"burst" doc:"transactions outstanding at once per stream (request/response tests; else 0)"`
+	Bidir        bool    `json:"bidir" doc:"streams in both directions at once, on connections of their own"`
 	ForceBuffers bool    `json:"force_buffers" doc:"buffers were set with SO_SNDBUFFORCE and SO_RCVBUFFORCE"`
 	AllowClamp   bool    `json:"allow_clamp" doc:"a clamped or raised knob was to be a warning, not an error"`
 	LiveStreams  bool    `json:"live_streams" doc:"interval samples of every stream travel during the test, not totals only"`
@@ -133,6 +139,8 @@ type Test struct {
 type End struct {
 	SendSize    int              `json:"send_size_bytes" doc:"bytes per send call (message size)"`
 	ReceiveSize int              `json:"receive_size_bytes" doc:"bytes asked for per receive call"`
+	Threads     int              `json:"threads" doc:"threads of the epoll engine; 0: not asked for (one thread per stream, or the epoll engine when there are many)"`
+	Rate        int64            `json:"rate_bits_per_second" doc:"rate to which each stream that this end sends is paced; 0: unpaced"`
 	CPUs        []int            `json:"cpus" doc:"CPUs that the streams' threads are pinned to, in turn; null: unpinned"`
 	Knobs       sockopt.Settings `json:"knobs" doc:"socket knobs asked for, by name, in the kernel's unit"`
 }
@@ -166,8 +174,14 @@ func (s *Seconds) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Directions lists the directions of the test's streams.
-func (t *Test) Directions() []Direction { return rows[t.Type].directions }
+// Directions lists the directions of the test's streams. Each has Streams of
+// them.
+func (t *Test) Directions() []Direction {
+	if t.Bidir {
+		return []Direction{ClientToServer, ServerToClient}
+	}
+	return rows[t.Type].directions
+}
 
 // End returns what end was asked for.
 func (t *Test) End(end sockopt.End) *End {
@@ -246,8 +260,10 @@ func (t *Test) Validate() error {
 		return fmt.Errorf("warmup: a test that ends by count has none")
 	case !t.Limited() && duration <= 0:
 		return fmt.Errorf("duration: %v is not a positive time", duration)
-	case duration > MaxDuration || warmup > MaxDuration:
+	case duration > MaxDuration:
 		return fmt.Errorf("duration: longer than %v", MaxDuration)
+	case warmup > MaxDuration:
+		return fmt.Errorf("warmup: longer than %v", MaxDuration)
 	case warmup < 0:
 		return fmt.Errorf("warmup: %v is negative", warmup)
 	case interval != 0 && interval < MinInterval:
@@ -256,6 +272,12 @@ func (t *Test) Validate() error {
 		return fmt.Errorf("streams: %d is not between 1 and %d", t.Streams, MaxStreams)
 	case t.Limited() && t.Bytes+t.Transactions < int64(t.Streams):
 		return fmt.Errorf("%s: %d over %d streams leaves some with nothing to do", t.Type.unit(), t.Bytes+t.Transactions, t.Streams)
+	}
+	if t.Bidir && rr {
+		return fmt.Errorf("bidir: %s goes both ways by itself", t.Type)
+	}
+	if rr && (t.Client.Rate != 0 || t.Server.Rate != 0) {
+		return fmt.Errorf("rate: it paces bulk senders, not %s", t.Type)
 	}
 	if interval > 0 {
 		if samples := float64(duration) / float64(interval) * float64(t.Streams); samples > MaxSamples {
@@ -303,6 +325,12 @@ func (e *End) validate() error {
 	if e.ReceiveSize < 1 || e.ReceiveSize > MaxMessageSize {
 		return fmt.Errorf("receive_size_bytes: %d is not between 1 and %d", e.ReceiveSize, MaxMessageSize)
 	}
+	if e.Threads < 0 || e.Threads > MaxThreads {
+		return fmt.Errorf("threads: %d is not between 0 and %d", e.Threads, MaxThreads)
+	}
+	if e.Rate != 0 && (e.Rate < MinRate || e.Rate > MaxRate) {
+		return fmt.Errorf("rate: %d bit/s is not between %d and %d", e.Rate, MinRate, int64(MaxRate))
+	}
 	for _, cpu := range e.CPUs {
 		if cpu < 0 || cpu > maxCPU {
 			return fmt.Errorf("cpus: %d is not between 0 and %d", cpu, maxCPU)
@@ -319,6 +347,9 @@ func Parse(b []byte) (*Test, error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&t); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("plan: something comes after it")
 	}
 	if err := t.Validate(); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
