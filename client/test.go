@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/control"
+	"gperf/endpoint"
 	"gperf/flow"
 	"gperf/host"
 	"gperf/internal/sys"
@@ -35,10 +36,8 @@ type test struct {
 	ours    string // our nonce
 	clock   result.Clock
 
-	own      *result.Report // what this end measured, once it has
-	theirs   result.Report
-	readings []sockopt.StreamReadings
-	env      sockopt.Env
+	own    *result.Report // what this end measured, once it has
+	theirs result.Report
 
 	mu      sync.Mutex // guards what samples bring
 	peer    map[plan.Direction][]result.Sample
@@ -53,7 +52,7 @@ func (x *test) target() string {
 	return net.JoinHostPort(x.cfg.Host, strconv.Itoa(x.cfg.Port))
 }
 
-func (x *test) options() sockopt.Options { return sockopt.Options{Force: x.cfg.Plan.ForceBuffers} }
+func (x *test) options() sockopt.Options { return endpoint.Options(x.cfg.Plan) }
 
 // do runs the test from the first connection to the server's report.
 func (x *test) do(ctx context.Context) error {
@@ -75,24 +74,16 @@ func (x *test) do(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	sockets, err := x.setUp(ctx)
+	end := &endpoint.Endpoint{Plan: x.cfg.Plan, End: sockopt.Client, Host: x.run.Hosts.Client}
+	defer end.Close()
+	if err = x.setUp(ctx, end); err == nil {
+		close(measuring)
+		err = x.measure(ctx, end)
+	}
 	if err != nil {
 		x.tell(c, err)
-		return err
 	}
-	t, err := flow.NewTest(x.cfg.Plan, sockopt.Client, sockets)
-	if err != nil {
-		err = refuse("plan", err)
-		x.tell(c, err)
-		return err
-	}
-	defer t.Close()
-	close(measuring)
-	if err := x.measure(ctx, t); err != nil {
-		x.tell(c, err)
-		return err
-	}
-	return nil
+	return err
 }
 
 // stopGrace is how long a test that was told to stop may take to wind up.
@@ -249,27 +240,30 @@ func (x *test) foreign(ctx context.Context, err error) error {
 
 const nonceSize = 32 // bytes
 
-// setUp takes the test from the plan to connected, audited sockets.
-func (x *test) setUp(ctx context.Context) ([]flow.Socket, error) {
+// setUp takes the test from the plan to connected, audited sockets with workers
+// that wait for the start.
+func (x *test) setUp(ctx context.Context, end *endpoint.Endpoint) error {
 	ctx, cancel := x.timeout(ctx)
 	defer cancel()
 	if err := x.readClock(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	ready, token, err := x.propose(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	to := netip.AddrPortFrom(x.remote.Addr(), uint16(ready.Port))
-	sockets, err := x.connect(ctx, to, token)
+	sockets, err := x.connect(ctx, netip.AddrPortFrom(x.remote.Addr(), uint16(ready.Port)), token, end)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := x.audit(ctx, sockets); err != nil {
-		closeAll(sockets)
-		return nil, err
+	if err := end.Prepare(sockets); err != nil { // which owns the sockets now
+		return refuse("plan", err)
 	}
-	return sockets, nil
+	if err := x.audit(ctx, end); err != nil {
+		return err
+	}
+	flow.AwaitAcked(ctx, sockets)
+	return nil
 }
 
 // readClock asks for the server's clock a few times; the quickest exchange
@@ -338,7 +332,7 @@ func (x *test) propose(ctx context.Context) (ready control.Ready, token [control
 // connect opens all data connections concurrently: it begins every handshake,
 // then awaits them all. Each then gets its preamble, and the knobs that must
 // come after it.
-func (x *test) connect(ctx context.Context, to netip.AddrPort, token [control.TokenSize]byte) (sockets []flow.Socket, err error) {
+func (x *test) connect(ctx context.Context, to netip.AddrPort, token [control.TokenSize]byte, end *endpoint.Endpoint) (sockets []flow.Socket, err error) {
 	n := flow.Streams(x.cfg.Plan)
 	knobs, o := x.cfg.Plan.Client.Knobs, x.options()
 	defer func() {
@@ -390,7 +384,7 @@ func (x *test) connect(ctx context.Context, to netip.AddrPort, token [control.To
 		if err := flow.SetTimeouts(fd); err != nil {
 			return sockets, fail(i, "internal", err)
 		}
-		x.readings = append(x.readings, sockopt.StreamReadings{Stream: i + 1, Effective: knobs.Read(fd, sockopt.Client)})
+		end.Streams = append(end.Streams, sockopt.StreamReadings{Stream: i + 1, Effective: knobs.Read(fd, sockopt.Client)})
 	}
 	return sockets, nil
 }
@@ -403,10 +397,9 @@ func closeAll(sockets []flow.Socket) {
 
 // audit judges this end's knobs, awaits the server's judgement of its own, and
 // sees to it that none is missing.
-func (x *test) audit(ctx context.Context, sockets []flow.Socket) error {
+func (x *test) audit(ctx context.Context, end *endpoint.Endpoint) error {
 	p := x.cfg.Plan
-	x.env = sockopt.LocalEnv(x.options())
-	own := sockopt.Audit(sockopt.Client, p.Client.Knobs, x.env, x.readings)
+	own := end.Audit()
 	x.run.Audit = own
 	if err := sockopt.Refused(own, p.AllowClamp); err != nil {
 		return refuse("plan", err)
@@ -423,7 +416,6 @@ func (x *test) audit(ctx context.Context, sockets []flow.Socket) error {
 	if err := sockopt.Refused(theirs.Rows, p.AllowClamp); err != nil {
 		return refuse("plan", err)
 	}
-	flow.AwaitAcked(ctx, sockets)
 	return nil
 }
 
@@ -444,8 +436,8 @@ func (x *test) covered() error {
 	return nil
 }
 
-// measure runs this end of the test.
-func (x *test) measure(ctx context.Context, t *flow.Test) error {
+// measure runs this end of the test and collects the server's report.
+func (x *test) measure(ctx context.Context, end *endpoint.Endpoint) error {
 	for i, d := range x.cfg.Plan.Directions() {
 		var ids []int
 		if x.cfg.Plan.LiveStreams {
@@ -456,46 +448,20 @@ func (x *test) measure(ctx context.Context, t *flow.Test) error {
 	if x.cfg.OnStart != nil {
 		x.cfg.OnStart(x.run)
 	}
-	if err := x.session.Send(control.TypeStart, nil); err != nil {
-		return err
-	}
-	if !x.sendsOnly() {
-		// Our window measures: it opens when the other end is at work. A pure
-		// sender must not wait, or the receiver's window would open on silence.
-		if err := x.session.Expect(ctx, control.TypeStarted, nil); err != nil {
+	var err error
+	x.own, err = end.Run(ctx, flow.Link{
+		Begin:  func() error { return x.session.Send(control.TypeStart, nil) },
+		Began:  x.session.Begun(),
+		Closed: func(d plan.Direction) error { return x.session.Send(control.TypeClosed, control.Closed{Direction: d}) },
+		Live:   func(d plan.Direction, s result.Sample) { x.live(d, sockopt.Client, s) },
+
+		PeerClosed: x.session.PeerClosed, Cut: x.cfg.Stop, Silent: x.session.Silent,
+	}, func(ctx context.Context) error {
+		if err := x.session.Send(control.TypeFinish, nil); err != nil {
 			return err
 		}
-	}
-	var edges []host.CPUReading
-	halves, err := t.Run(ctx, sys.Monotonic(), flow.Link{
-		Closed:     func(d plan.Direction) error { return x.session.Send(control.TypeClosed, control.Closed{Direction: d}) },
-		PeerClosed: x.session.PeerClosed, Cut: x.cfg.Stop, Silent: x.session.Silent,
-		Live: func(d plan.Direction, s result.Sample) { x.live(d, sockopt.Client, s) },
-		Edge: func() {
-			if r, err := host.ReadCPU(); err == nil {
-				edges = append(edges, r)
-			}
-		},
+		return x.collect(ctx) // after which the server has closed its sockets
 	})
-	if err == nil {
-		err = x.session.Send(control.TypeFinish, nil)
-	}
-	if err == nil {
-		err = x.collect(ctx) // after which the server has closed its sockets
-	}
-	own := &result.Report{}
-	if len(edges) == 2 {
-		own.CPU = edges[0].Until(edges[1])
-	}
-	if ferr := t.Finish(halves); ferr != nil && err == nil {
-		err = ferr
-	}
-	own.Halves = halves
-	for i := range x.readings {
-		x.readings[i].AtStart, x.readings[i].AtEnd = t.AtStart[i], t.AtEnd[i]
-	}
-	own.Audit = sockopt.Audit(sockopt.Client, x.cfg.Plan.Client.Knobs, x.env, x.readings)
-	x.own = own
 	return x.blame(err)
 }
 
@@ -515,16 +481,6 @@ func (x *test) blame(err error) error {
 // blameWait is how long the end of the control connection may come after that
 // of the data connections for both to have one cause.
 const blameWait = 200 * time.Millisecond
-
-// sendsOnly reports whether this end has nothing to measure by its own clock.
-func (x *test) sendsOnly() bool {
-	for _, d := range x.cfg.Plan.Directions() {
-		if d.Role(sockopt.Client).Measures() {
-			return false
-		}
-	}
-	return true
-}
 
 // ids are the numbers of the streams of the plan's ith direction.
 func (x *test) ids(i int) []int {
@@ -584,7 +540,6 @@ func (x *test) collect(ctx context.Context) error {
 			return err
 		}
 		switch m.Type {
-		case control.TypeStarted: // a pure sender hasn't waited for it
 		case control.TypeSeries:
 			var s control.Sample
 			if err := control.Unmarshal(m.Type, m.Body, &s); err != nil {

@@ -35,6 +35,7 @@ type Session struct {
 	onSample func(Sample)
 
 	inbox chan Message
+	begun chan struct{} // closed when the peer has begun
 	stop  chan struct{} // closed when the peer asks for an early end
 	lost  chan struct{} // closed when nothing more will come
 	err   error         // why; written before lost is closed
@@ -59,7 +60,7 @@ const (
 func NewSession(conn *Conn, onSample func(Sample)) *Session {
 	s := &Session{
 		Conn: conn, onSample: onSample,
-		inbox: make(chan Message, inboxSize), stop: make(chan struct{}), lost: make(chan struct{}),
+		inbox: make(chan Message, inboxSize), begun: make(chan struct{}), stop: make(chan struct{}), lost: make(chan struct{}),
 		closed: map[plan.Direction]chan struct{}{},
 		live:   make(chan Sample, liveSize), quit: make(chan struct{}),
 	}
@@ -93,12 +94,10 @@ func (s *Session) readAll() error {
 		case TypeHeartbeat:
 		case TypeError:
 			return ParseError(body)
+		case TypeStarted:
+			closeOnce(s.begun)
 		case TypeStop:
-			select {
-			case <-s.stop:
-			default:
-				close(s.stop)
-			}
+			closeOnce(s.stop)
 		case TypeSample:
 			var sample Sample
 			if err := Unmarshal(t, body, &sample); err != nil {
@@ -131,6 +130,15 @@ func (s *Session) readAll() error {
 				return ErrLost
 			}
 		}
+	}
+}
+
+// closeOnce closes a channel that only the reader closes, if it's open.
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
 	}
 }
 
@@ -213,6 +221,9 @@ func (s *Session) Expect(ctx context.Context, t Type, body any) error {
 
 // PeerClosed is closed when the peer has its last sample of d.
 func (s *Session) PeerClosed(d plan.Direction) <-chan struct{} { return s.closed[d] }
+
+// Begun is closed when the peer has begun.
+func (s *Session) Begun() <-chan struct{} { return s.begun }
 
 // Stop is closed when the peer asks for an early end of the windows.
 func (s *Session) Stop() <-chan struct{} { return s.stop }

@@ -53,22 +53,28 @@ type Socket struct{ Stream, FD int }
 type Config struct {
 	Direction                        plan.Direction
 	Role                             plan.Role
-	SendSize, ReceiveSize            int // bytes per call; bulk roles
-	RequestSize, ResponseSize, Burst int // request/response roles
-	Limits                           []uint64
-	CPUs                             []int
+	SendSize, ReceiveSize            int      // bytes per call; bulk roles
+	RequestSize, ResponseSize, Burst int      // request/response roles
+	Limits                           []uint64 // of each stream: bytes or transactions; nil: none
+	Rate                             int64    // bits per second of each stream; senders; 0: unpaced
+	Threads                          int      // of the epoll engine; 0: the blocking engine
+	CPUs                             []int    // for the threads in turn; nil: unpinned
 }
 
-// roles is what each role is made of. A new loop is a new row.
-var roles = map[plan.Role]struct {
-	loop          func(*worker)
-	send, receive func(*Config) int // buffer sizes, bytes
+// A role is what the loops of one role are made of. A new loop is a new row.
+type role struct {
+	loop          func(*stream)                   // blocking engine: to the end
+	ready         func(*stream) (outcome, uint32) // epoll engine: one turn, and what to await next
+	first         uint32                          // what to await first
+	send, receive func(*Config) int               // buffer sizes, bytes
 	latency       bool
-}{
-	plan.Sender:    {sendStream, func(c *Config) int { return c.SendSize }, none, false},
-	plan.Receiver:  {receiveStream, none, func(c *Config) int { return c.ReceiveSize }, false},
-	plan.Requester: {request, func(c *Config) int { return c.RequestSize }, burstBuffer, true},
-	plan.Responder: {respond, func(c *Config) int { return c.ResponseSize }, func(c *Config) int { return c.RequestSize }, false},
+}
+
+var roles = map[plan.Role]*role{
+	plan.Sender:    {sendLoop, sendReady, unix.EPOLLOUT, func(c *Config) int { return c.SendSize }, none, false},
+	plan.Receiver:  {receiveLoop, receiveReady, unix.EPOLLIN, none, func(c *Config) int { return c.ReceiveSize }, false},
+	plan.Requester: {requestLoop, requestReady, unix.EPOLLOUT, func(c *Config) int { return c.RequestSize }, burstBuffer, true},
+	plan.Responder: {respondLoop, respondReady, unix.EPOLLIN, func(c *Config) int { return c.ResponseSize }, func(c *Config) int { return c.RequestSize }, false},
 }
 
 func none(*Config) int { return 0 }
@@ -83,19 +89,22 @@ func burstBuffer(c *Config) int {
 // A Group is the streams of one direction at one end, with their workers.
 type Group struct {
 	cfg     Config
-	loop    func(*worker)
+	role    *role
+	polled  bool // the epoll engine drives it
+	streams []*stream
 	workers []*worker
 	gate    chan struct{} // closed by Start
+	closing chan struct{} // closed by Close: the threads may go
 	stopped atomic.Bool   // workers look at it once per call
 	// openAt and closeAt are the window's edges on the requester's clock, which
 	// counts by them itself: monotonic ns. Others' windows are the sampler's.
 	openAt, closeAt atomic.Int64
 
-	running atomic.Int64
-	ended   chan struct{} // closed when the last worker has ended
-	failed  chan struct{} // closed when the first worker has failed
+	running atomic.Int64  // streams
+	ended   chan struct{} // closed when the last stream has ended
+	failed  chan struct{} // closed when the first stream has failed
 	fail    sync.Once
-	failure error // why the first failed; written before failed is closed
+	failure error // why it failed; written before failed is closed
 	close   sync.Once
 	started bool
 }
@@ -103,52 +112,83 @@ type Group struct {
 // never is a monotonic time that doesn't come.
 const never = 1<<63 - 1
 
-// NewGroup takes over the sockets and prepares one worker for each: its thread,
-// its CPU, its buffers. The workers wait for Start. On error the sockets are
-// closed.
+// NewGroup takes over the sockets and prepares their workers: threads, CPUs,
+// buffers. The workers wait for Start. On error the sockets are closed.
 func NewGroup(cfg Config, sockets []Socket) (*Group, error) {
 	role, ok := roles[cfg.Role]
 	if !ok {
 		return nil, fmt.Errorf("flow: unknown role %q", cfg.Role)
 	}
 	g := &Group{
-		cfg: cfg, loop: role.loop,
-		gate: make(chan struct{}), ended: make(chan struct{}), failed: make(chan struct{}),
+		cfg: cfg, role: role, polled: cfg.Threads > 0,
+		gate: make(chan struct{}), closing: make(chan struct{}), ended: make(chan struct{}), failed: make(chan struct{}),
 	}
 	g.openAt.Store(never)
 	g.closeAt.Store(never)
 	g.running.Store(int64(len(sockets)))
-	reserve(len(sockets))
-	ready := make(chan error, len(sockets))
-	var errs []error
-	for i, s := range sockets {
-		w := &worker{group: g, id: s.Stream, fd: s.FD, done: make(chan struct{})}
-		w.local, w.peer = sys.Names(s.FD) // Close forgets them
-		g.workers = append(g.workers, w)
-		if cfg.Limits != nil {
-			w.limit = cfg.Limits[i]
-		}
-		if role.latency {
-			w.latency = stats.NewHistogram()
-		}
-		var err1, err2 error
-		w.send, err1 = buffer(role.send(&cfg))
-		w.receive, err2 = buffer(role.receive(&cfg))
-		errs = append(errs, err1, err2)
-		cpu := -1
-		if len(cfg.CPUs) > 0 {
-			cpu = cfg.CPUs[i%len(cfg.CPUs)]
-		}
-		go w.run(cpu, ready)
+	threads := len(sockets)
+	if g.polled {
+		threads = min(cfg.Threads, threads)
 	}
-	for range sockets {
-		errs = append(errs, <-ready)
+	for range threads {
+		g.workers = append(g.workers, &worker{group: g, done: make(chan struct{})})
 	}
-	if err := errors.Join(errs...); err != nil {
+	for i, socket := range sockets {
+		s := g.newStream(i, socket)
+		s.worker = g.workers[i%threads]
+		s.worker.streams = append(s.worker.streams, s)
+		g.streams = append(g.streams, s)
+	}
+	if err := g.startThreads(); err != nil {
 		g.Close()
 		return nil, err
 	}
 	return g, nil
+}
+
+// newStream prepares the ith stream.
+func (g *Group) newStream(i int, socket Socket) *stream {
+	s := &stream{group: g, id: socket.Stream, fd: socket.FD}
+	s.local, s.peer = sys.Names(s.fd) // Close forgets them
+	if g.cfg.Limits != nil {
+		s.limit = g.cfg.Limits[i]
+	}
+	switch g.cfg.Role {
+	case plan.Sender:
+		s.pacer = pacedTo(g.cfg.Rate)
+	case plan.Requester:
+		s.need = g.cfg.ResponseSize
+		s.began = make([]int64, g.cfg.Burst)
+	case plan.Responder:
+		s.need = g.cfg.RequestSize
+	case plan.Receiver:
+	}
+	return s
+}
+
+// startThreads gives each worker its buffers and its thread.
+func (g *Group) startThreads() error {
+	reserve(len(g.workers))
+	ready := make(chan error, len(g.workers))
+	var errs []error
+	for i, w := range g.workers {
+		if g.role.latency {
+			w.latency = stats.NewHistogram()
+		}
+		var err1, err2 error
+		w.send, err1 = buffer(g.role.send(&g.cfg))
+		w.receive, err2 = buffer(g.role.receive(&g.cfg))
+		errs = append(errs, err1, err2)
+		cpu := -1
+		if len(g.cfg.CPUs) > 0 {
+			cpu = g.cfg.CPUs[i%len(g.cfg.CPUs)]
+		}
+		go w.run(cpu, ready)
+	}
+	for range g.workers {
+		errs = append(errs, <-ready)
+	}
+	return errors.Join(errs...)
 }
 
 // Start lets the workers go.
@@ -157,11 +197,11 @@ func (g *Group) Start() {
 	close(g.gate)
 }
 
-// workerEnded is called by each worker, once, on its way out.
-func (g *Group) workerEnded(w *worker) {
-	if w.err != nil {
+// streamEnded is called by the stream's worker, once.
+func (g *Group) streamEnded(s *stream) {
+	if s.err != nil {
 		g.fail.Do(func() {
-			g.failure = w.err
+			g.failure = s.err
 			close(g.failed)
 		})
 	}
@@ -175,27 +215,30 @@ func (g *Group) workerEnded(w *worker) {
 func (g *Group) Close() {
 	g.close.Do(func() {
 		g.stopped.Store(true)
+		close(g.closing)
 		if !g.started {
 			g.Start()
 		}
-		for _, w := range g.workers {
-			_ = unix.Shutdown(w.fd, unix.SHUT_RDWR) // ENOTCONN: the peer was first
+		for _, s := range g.streams {
+			_ = unix.Shutdown(s.fd, unix.SHUT_RDWR) // ENOTCONN: the peer was first
 		}
 		for _, w := range g.workers {
 			<-w.done
-			// Unread data makes this close a reset, which empties the peer's queue.
-			_ = unix.Close(w.fd)
 			for _, b := range [][]byte{w.send, w.receive} {
 				if b != nil {
 					_ = unix.Munmap(b)
 				}
 			}
 		}
+		for _, s := range g.streams {
+			// Unread data makes this close a reset, which empties the peer's queue.
+			_ = unix.Close(s.fd)
+		}
 		release(len(g.workers))
 	})
 }
 
-// err is what ended the first worker that failed, nil if none did yet.
+// err is what ended the first stream that failed, nil if none did yet.
 func (g *Group) err() error {
 	select {
 	case <-g.failed:
@@ -207,18 +250,18 @@ func (g *Group) err() error {
 
 // sample reads the counters of all streams.
 func (g *Group) sample(tick int) result.Sample {
-	n := len(g.workers)
+	n := len(g.streams)
 	columns := make([]uint64, 7*n)
 	column := func(i int) []uint64 { return columns[i*n : (i+1)*n : (i+1)*n] }
 	s := result.Sample{
 		Tick: tick, Sent: column(0), Received: column(1), SendCalls: column(2), ReceiveCalls: column(3),
 		ShortSends: column(4), Interruptions: column(5), Transactions: column(6), AtNs: sys.Monotonic(),
 	}
-	for i, w := range g.workers {
-		s.Sent[i], s.Received[i] = w.sent.Load(), w.received.Load()
-		s.SendCalls[i], s.ReceiveCalls[i] = w.sendCalls.Load(), w.receiveCalls.Load()
-		s.ShortSends[i], s.Interruptions[i] = w.shortSends.Load(), w.interruptions.Load()
-		s.Transactions[i] = w.transactions.Load()
+	for i, c := range g.streams {
+		s.Sent[i], s.Received[i] = c.sent.Load(), c.received.Load()
+		s.SendCalls[i], s.ReceiveCalls[i] = c.sendCalls.Load(), c.receiveCalls.Load()
+		s.ShortSends[i], s.Interruptions[i] = c.shortSends.Load(), c.interruptions.Load()
+		s.Transactions[i] = c.transactions.Load()
 	}
 	return s
 }
@@ -226,10 +269,10 @@ func (g *Group) sample(tick int) result.Sample {
 // infos reads TCP_INFO of every stream into buf, which has room for all; nil
 // where it can't be read.
 func (g *Group) infos(buf []byte) []sockopt.TCPInfo {
-	infos := make([]sockopt.TCPInfo, len(g.workers))
-	for i, w := range g.workers {
+	infos := make([]sockopt.TCPInfo, len(g.streams))
+	for i, s := range g.streams {
 		at := i * sockopt.TCPInfoSize
-		if info, err := sockopt.ReadTCPInfo(w.fd, buf[at:at+sockopt.TCPInfoSize:at+sockopt.TCPInfoSize]); err == nil {
+		if info, err := sockopt.ReadTCPInfo(s.fd, buf[at:at+sockopt.TCPInfoSize:at+sockopt.TCPInfoSize]); err == nil {
 			infos[i] = info
 		}
 	}
@@ -237,7 +280,7 @@ func (g *Group) infos(buf []byte) []sockopt.TCPInfo {
 }
 
 // infoBuffer is room for one reading of every stream's TCP_INFO.
-func (g *Group) infoBuffer() []byte { return make([]byte, len(g.workers)*sockopt.TCPInfoSize) }
+func (g *Group) infoBuffer() []byte { return make([]byte, len(g.streams)*sockopt.TCPInfoSize) }
 
 // columns turns readings of TCP_INFO into a sample's columns, leaving out one
 // that some stream doesn't have: a partial sum would be an invented one.

@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+
+	"gperf/result"
 )
 
 // The pool is the one place that turns the runtime's own knobs. Workers that
@@ -60,4 +62,34 @@ func memoryInUse() uint64 {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64() - s[1].Value.Uint64()
+}
+
+// A RuntimeReading is how often and how long Go's runtime has stood in the way
+// of its threads so far.
+type RuntimeReading struct {
+	collections uint64
+	pauses      float64 // seconds
+}
+
+// ReadRuntime takes a reading. It doesn't stop the world itself.
+func ReadRuntime() RuntimeReading {
+	s := []metrics.Sample{
+		{Name: "/gc/cycles/total:gc-cycles"},
+		{Name: "/sched/pauses/total/gc:seconds"},
+		{Name: "/sched/pauses/total/other:seconds"},
+	}
+	metrics.Read(s)
+	r := RuntimeReading{collections: s[0].Value.Uint64()}
+	for _, h := range []*metrics.Float64Histogram{s[1].Value.Float64Histogram(), s[2].Value.Float64Histogram()} {
+		for i, n := range h.Counts {
+			// The lower bound of the bucket: at least so long.
+			r.pauses += float64(n) * max(h.Buckets[i], 0)
+		}
+	}
+	return r
+}
+
+// Until is what happened from a to b.
+func (a RuntimeReading) Until(b RuntimeReading) *result.Runtime {
+	return &result.Runtime{Collections: b.collections - a.collections, PauseSeconds: max(b.pauses-a.pauses, 0)}
 }

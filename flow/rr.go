@@ -6,157 +6,180 @@ import (
 	"gperf/internal/sys"
 )
 
-// request is the loop of a requester that keeps burst transactions outstanding.
-// Latency runs from the moment a request's sending begins to the moment its
-// response is complete; responses belong to requests in the order of sending.
-// There is one clock reading per response (per call that completes responses,
-// when one brings several): the end of one transaction is the start of the next.
-//
-// It can't deadlock, whatever the sizes and buffers: while a response is owed
-// it never blocks in a send (it reads instead, which lets the responder go on),
-// and while none is owed the responder has nothing to do but read.
-func request(w *worker) {
-	var (
-		g           = w.group
-		size        = g.cfg.ResponseSize
-		rest        = w.send // what is still to go of the current request
-		pending     int      // bytes received of the current response
-		outstanding int      // requests sent whole, response not complete
-		begun       uint64   // requests whose sending has begun
-		done        uint64   // transactions completed
-		began       = make([]int64, g.cfg.Burst)
-		now         = sys.Monotonic()
-	)
-	for !g.stopped.Load() {
-		for outstanding < len(began) {
-			if len(rest) == len(w.send) { // a request begins here
-				if w.limit > 0 && begun == w.limit {
-					break
-				}
-				began[begun%uint64(len(began))] = now
-			}
-			flags := unix.MSG_NOSIGNAL
-			if outstanding > 0 {
-				flags |= unix.MSG_DONTWAIT
-			}
-			n, errno := sys.Send(w.fd, rest, flags)
-			if errno == unix.EAGAIN && outstanding > 0 {
-				break // no room: read
-			}
-			if errno != 0 {
-				if !w.interrupted("send", errno) {
-					return
-				}
-				continue
-			}
-			w.countSend(n)
-			if n < len(rest) {
-				// A request of which a byte has gone is begun, and once only.
-				w.shortSends.Add(1)
-				rest = rest[n:]
-				continue
-			}
-			rest = w.send
-			begun++
-			outstanding++
-		}
-		n, errno := sys.Recv(w.fd, w.receive[:min(len(w.receive), outstanding*size-pending)], 0)
-		if errno != 0 {
-			if !w.interrupted("recv", errno) {
-				return
-			}
-			continue
-		}
-		if n == 0 {
-			w.closedEarly()
+// A transactor is a requester's place in its transactions. Up to burst of them
+// are outstanding. Latency runs from the moment a request's sending begins to
+// the moment its response is complete; responses belong to requests in the
+// order of sending. There is one clock reading per response (per call that
+// completes responses, when one brings several): the end of one transaction is
+// the start of the next.
+type transactor struct {
+	began       []int64 // when the sending of the outstanding requests began; a ring
+	begun       uint64  // requests sent whole
+	outstanding int     // of them, those whose response is not complete
+	sending     bool    // a request is under way
+	done        uint64  // transactions completed and counted
+	now         int64   // the latest clock reading
+}
+
+// requestLoop is the blocking loop of a requester. It can't deadlock, whatever
+// the sizes and buffers: while a response is owed it never blocks in a send (it
+// reads instead, which lets the responder go on), and while none is owed the
+// responder has nothing to do but read.
+func requestLoop(s *stream) {
+	s.now = sys.Monotonic()
+	for !s.stopped() {
+		if s.fill(true) == ended || s.take(0) == ended {
 			return
-		}
-		w.countReceive(n)
-		pending += n
-		if pending < size {
-			continue
-		}
-		now = sys.Monotonic()
-		if now >= g.closeAt.Load() {
-			return
-		}
-		for ; pending >= size; pending -= size {
-			// The oldest outstanding request is the one that begun went past
-			// outstanding requests ago.
-			start := began[(begun-uint64(outstanding))%uint64(len(began))]
-			outstanding--
-			if now < g.openAt.Load() {
-				continue // warm-up
-			}
-			if w.latency.RecordValue(now-start) != nil {
-				// Beyond the histogram's range: it counts as the highest
-				// value that it can hold rather than vanish.
-				_ = w.latency.RecordValue(w.latency.HighestTrackableValue())
-			}
-			done++
-			w.transactions.Store(done)
-			if done == w.limit {
-				return
-			}
 		}
 	}
 }
 
-// respond is the loop of a responder: it reads a request, then sends a response.
-// The end of the stream between two requests is the requester's way to end.
-func respond(w *worker) {
-	var (
-		g        = w.group
-		answered uint64
-	)
-	for {
-		for need := g.cfg.RequestSize; need > 0; {
-			if g.stopped.Load() {
-				return
+// requestReady is the epoll engine's: one receive, then as many requests as
+// there is room for.
+func requestReady(s *stream) (outcome, uint32) {
+	if s.now == 0 {
+		s.now = sys.Monotonic()
+	}
+	if o := s.take(unix.MSG_DONTWAIT); o == ended {
+		return o, 0
+	}
+	switch s.fill(false) {
+	case ended:
+		return ended, 0
+	case blocked:
+		return blocked, unix.EPOLLIN | unix.EPOLLOUT
+	}
+	return progress, unix.EPOLLIN
+}
+
+// fill sends requests until burst are outstanding or there is no room. It may
+// block in a send only while no response is owed.
+func (s *stream) fill(mayBlock bool) outcome {
+	for s.outstanding < len(s.began) {
+		if !s.sending {
+			if s.limit > 0 && s.begun == s.limit {
+				break
 			}
-			n, errno := sys.Recv(w.fd, w.receive[:min(len(w.receive), need)], 0)
-			if errno != 0 {
-				if !w.interrupted("recv", errno) {
-					return
-				}
-				continue
-			}
-			if n == 0 {
-				if need < g.cfg.RequestSize {
-					w.closedEarly()
-				}
-				return
-			}
-			w.countReceive(n)
-			need -= n
+			s.sending, s.rest = true, s.worker.send
+			s.began[s.begun%uint64(len(s.began))] = s.now
 		}
-		for rest := w.send; len(rest) > 0; {
-			n, errno := sys.Send(w.fd, rest, unix.MSG_NOSIGNAL)
-			if errno != 0 {
-				if !w.interrupted("send", errno) {
-					return
-				}
-				continue
-			}
-			w.countSend(n)
-			if n < len(rest) {
-				w.shortSends.Add(1)
-			}
-			rest = rest[n:]
+		flags := unix.MSG_DONTWAIT
+		if mayBlock && s.outstanding == 0 {
+			flags = 0
 		}
-		answered++
-		w.transactions.Store(answered)
+		if o := s.sendRest(flags); o != progress {
+			return o
+		}
+		if len(s.rest) == 0 {
+			s.sending = false
+			s.begun++
+			s.outstanding++
+		}
+	}
+	return progress
+}
+
+// take makes one receive and counts the transactions that it completes.
+func (s *stream) take(flags int) outcome {
+	if s.outstanding == 0 {
+		return progress
+	}
+	size, into := s.group.cfg.ResponseSize, s.worker.receive
+	have := size - s.need // bytes of the current response
+	n, o := s.receiveInto(into[:min(len(into), s.outstanding*size-have)], flags)
+	if o != progress {
+		return o
+	}
+	if n == 0 {
+		return s.closedEarly()
+	}
+	have += n
+	if have < size {
+		s.need = size - have
+		return progress
+	}
+	s.now = sys.Monotonic()
+	if s.now >= s.group.closeAt.Load() {
+		return ended
+	}
+	for ; have >= size; have -= size {
+		if s.complete() == ended {
+			return ended
+		}
+	}
+	s.need = size - have
+	return progress
+}
+
+// complete counts the oldest outstanding transaction as done now, if the window
+// is open.
+func (s *stream) complete() outcome {
+	start := s.began[(s.begun-uint64(s.outstanding))%uint64(len(s.began))]
+	s.outstanding--
+	if s.now < s.group.openAt.Load() {
+		return progress // warm-up
+	}
+	latency := s.worker.latency
+	if latency.RecordValue(s.now-start) != nil {
+		// Beyond the histogram's range: it counts as the highest value that it
+		// can hold rather than vanish.
+		_ = latency.RecordValue(latency.HighestTrackableValue())
+	}
+	s.done++
+	s.transactions.Store(s.done)
+	if s.done == s.limit {
+		return ended
+	}
+	return progress
+}
+
+// respondLoop is the blocking loop of a responder: it reads a request, then
+// sends a response. The end of the stream between two requests is the
+// requester's way to end.
+func respondLoop(s *stream) {
+	for !s.stopped() {
+		if s.respond(0) == ended {
+			return
+		}
 	}
 }
 
-// countSend and countReceive publish one call. The thread is the only writer,
-// so that reading what it wrote itself is no race and the store is plain.
-func (w *worker) countSend(n int) {
-	w.sent.Store(w.sent.Load() + uint64(n))
-	w.sendCalls.Store(w.sendCalls.Load() + 1)
+// respondReady is the epoll engine's: one receive, and the response if that
+// completes the request; or the rest of a response.
+func respondReady(s *stream) (outcome, uint32) {
+	o := s.respond(unix.MSG_DONTWAIT)
+	if o == progress && len(s.rest) > 0 {
+		o = s.respond(unix.MSG_DONTWAIT)
+	}
+	if len(s.rest) > 0 {
+		return o, unix.EPOLLOUT // no reading before the response has gone
+	}
+	return o, unix.EPOLLIN
 }
 
-func (w *worker) countReceive(n int) {
-	w.received.Store(w.received.Load() + uint64(n))
-	w.receiveCalls.Store(w.receiveCalls.Load() + 1)
+// respond makes one call: a send while a response is under way, else a receive.
+func (s *stream) respond(flags int) outcome {
+	size := s.group.cfg.RequestSize
+	if len(s.rest) > 0 {
+		o := s.sendRest(flags)
+		if o == progress && len(s.rest) == 0 {
+			s.need = size
+			s.transactions.Store(s.transactions.Load() + 1)
+		}
+		return o
+	}
+	into := s.worker.receive
+	n, o := s.receiveInto(into[:min(len(into), s.need)], flags)
+	switch {
+	case o != progress:
+		return o
+	case n == 0 && s.need == size:
+		return ended
+	case n == 0:
+		return s.closedEarly()
+	}
+	if s.need -= n; s.need == 0 {
+		s.rest = s.worker.send
+	}
+	return progress
 }

@@ -1,77 +1,147 @@
 package flow
 
 import (
+	"fmt"
+	"net/netip"
+	"os"
+	"sync/atomic"
+
 	"golang.org/x/sys/unix"
 
 	"gperf/internal/sys"
 )
 
-// sendStream is the loop of a bulk sender: one send per message, and where the
-// kernel cuts one short, the rest of it before the next begins, so that the
-// byte stream is exact. With a limit the last message is shortened to it.
-func sendStream(w *worker) {
-	var (
-		sent, calls uint64
-		message     = w.send
-		rest        = message // what is still to go of the current message
-	)
-	for !w.group.stopped.Load() {
-		if w.limit > 0 {
-			left := w.limit - sent
-			if left == 0 {
-				return
-			}
-			rest = rest[:min(uint64(len(rest)), left)]
-		}
-		n, errno := sys.Send(w.fd, rest, unix.MSG_NOSIGNAL)
-		if errno != 0 {
-			if !w.interrupted("send", errno) {
-				return
-			}
-			continue
-		}
-		sent += uint64(n)
-		w.sent.Store(sent)
-		calls++
-		w.sendCalls.Store(calls)
-		if n < len(rest) {
-			w.shortSends.Add(1)
-			rest = rest[n:]
-		} else {
-			rest = message
-		}
-	}
+// cacheLine keeps what one thread writes apart from what others touch: two
+// lines of 64 bytes, because processors prefetch them in pairs.
+const cacheLine = 128
+
+// counters are what has happened on a stream since its worker started. They are
+// owned by the worker's thread, which publishes each with one atomic store, and
+// read by the sampler.
+type counters struct {
+	_             [cacheLine]byte
+	sent          atomic.Uint64 // payload bytes handed to the kernel
+	received      atomic.Uint64 // payload bytes taken from the kernel
+	sendCalls     atomic.Uint64 // calls that moved bytes
+	receiveCalls  atomic.Uint64
+	shortSends    atomic.Uint64 // sends cut short by the kernel
+	interruptions atomic.Uint64 // calls that moved nothing: EINTR, EAGAIN
+	transactions  atomic.Uint64 // completed inside the window; answered, at a responder
+	_             [cacheLine]byte
 }
 
-// receiveStream is the loop of a bulk receiver. With a limit it never asks for
-// a byte more than the limit.
-func receiveStream(w *worker) {
-	var (
-		received, calls uint64
-		into            = w.receive
-	)
-	for !w.group.stopped.Load() {
-		if w.limit > 0 {
-			left := w.limit - received
-			if left == 0 {
-				return
-			}
-			into = into[:min(uint64(len(into)), left)]
-		}
-		n, errno := sys.Recv(w.fd, into, 0)
-		if errno != 0 {
-			if !w.interrupted("recv", errno) {
-				return
-			}
-			continue
-		}
-		if n == 0 {
-			w.closedEarly()
-			return
-		}
-		received += uint64(n)
-		w.received.Store(received)
-		calls++
-		w.receiveCalls.Store(calls)
+// A stream is one connection and how far its loop has come. The fields below
+// the counters belong to the worker's thread.
+type stream struct {
+	counters
+	group       *Group
+	id, fd      int
+	local, peer netip.AddrPort
+	limit       uint64 // bytes or transactions; 0: none
+	worker      *worker
+
+	rest []byte // what is still to go of the current message, request or response
+	need int    // bytes still to come of the current request or response
+	pacer
+	transactor
+
+	// The epoll engine's: the events it awaits, the stream's index in its
+	// worker, whether and where it waits in the worker's schedule.
+	interest uint32
+	index    int32
+	parked   bool
+	place    int
+
+	endedAt int64 // monotonic ns; 0: not yet
+	err     error
+}
+
+// An outcome is how one step of a stream's loop ended.
+type outcome int
+
+const (
+	progress outcome = iota // bytes moved: go on
+	blocked                 // nothing moved: the stream is not ready, or a signal came
+	ended                   // the stream has reached its limit, failed, or was stopped
+)
+
+// stopped reports whether the stream's group is to end.
+func (s *stream) stopped() bool { return s.group.stopped.Load() }
+
+// countSend and countReceive publish one call. The thread is the only writer,
+// so that reading what it wrote itself is no race and the store is plain.
+func (s *stream) countSend(n int) {
+	s.sent.Store(s.sent.Load() + uint64(n))
+	s.sendCalls.Store(s.sendCalls.Load() + 1)
+}
+
+func (s *stream) countReceive(n int) {
+	s.received.Store(s.received.Load() + uint64(n))
+	s.receiveCalls.Store(s.receiveCalls.Load() + 1)
+}
+
+// interrupted handles a call that moved nothing. A signal and the socket's
+// time-out are no errors: they are how the runtime and the stop flag reach a
+// thread that blocks. It is a real call on purpose: its prologue is where the
+// runtime can stop the thread.
+//
+//go:noinline
+func (s *stream) interrupted(call string, errno unix.Errno) outcome {
+	if s.stopped() {
+		return ended // whatever it says: the socket is being taken down
 	}
+	if errno == unix.EINTR || errno == unix.EAGAIN {
+		s.interruptions.Add(1)
+		return blocked
+	}
+	return s.fail(fmt.Errorf("stream %d: %w", s.id, os.NewSyscallError(call, errno)))
+}
+
+// closedEarly notes that the peer ended the stream while it should have gone on.
+func (s *stream) closedEarly() outcome {
+	if s.stopped() {
+		return ended
+	}
+	return s.fail(fmt.Errorf("stream %d: the peer closed the connection after %d bytes", s.id, s.received.Load()))
+}
+
+// fail ends the stream with an error.
+func (s *stream) fail(err error) outcome {
+	s.err = err
+	return ended
+}
+
+// sendRest makes one send of what is still to go. Where the kernel cuts it
+// short, the rest goes before anything else does, so that the byte stream is
+// exact; every send asks for a whole message or for the rest of one.
+func (s *stream) sendRest(flags int) outcome {
+	n, errno := sys.Send(s.fd, s.rest, flags|unix.MSG_NOSIGNAL)
+	if errno != 0 {
+		if errno == unix.EAGAIN && flags&unix.MSG_DONTWAIT != 0 {
+			return blocked // as asked: no interruption
+		}
+		return s.interrupted("send", errno)
+	}
+	s.countSend(n)
+	if n < len(s.rest) {
+		s.shortSends.Add(1)
+	}
+	s.rest = s.rest[n:]
+	return progress
+}
+
+// receiveInto makes one receive of at most len(p) bytes. 0 bytes without an
+// outcome other than progress is the end of the stream.
+func (s *stream) receiveInto(p []byte, flags int) (int, outcome) {
+	n, errno := sys.Recv(s.fd, p, flags)
+	if errno != 0 {
+		if errno == unix.EAGAIN && flags&unix.MSG_DONTWAIT != 0 {
+			return 0, blocked
+		}
+		return 0, s.interrupted("recv", errno)
+	}
+	if n > 0 {
+		s.countReceive(n)
+	}
+	return n, progress
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -28,7 +29,13 @@ type Link struct {
 	Cut <-chan struct{}
 	// Silent is how long nothing has been heard of the other end.
 	Silent func() time.Duration
-	// Edge is called when the first window has opened and when the last has
+	// Begin is called when this end begins. It tells the other end.
+	Begin func() error
+	// Began is closed when the other end has begun: the windows of the roles
+	// that measure don't open before. A pure sender doesn't wait for it, or the
+	// receiver's window would open on silence.
+	Began <-chan struct{}
+	// Edge is called just before the first window opens and when the last has
 	// closed: the moments for readings of the whole machine.
 	Edge func()
 }
@@ -44,6 +51,11 @@ type Test struct {
 	AtStart, AtEnd []sockopt.Readings
 }
 
+// MaxBlocking is how many streams of one direction the blocking engine takes
+// unless the plan asks for the epoll engine: beyond that, threads cost more than
+// they gain.
+const MaxBlocking = 32
+
 // Streams is how many data connections the plan asks for.
 func Streams(t *plan.Test) int { return t.Streams * len(t.Directions()) }
 
@@ -53,12 +65,16 @@ func NewTest(t *plan.Test, end sockopt.End, sockets []Socket) (*Test, error) {
 	slices.SortFunc(sockets, func(a, b Socket) int { return cmp.Compare(a.Stream, b.Stream) })
 	own := t.End(end)
 	x := &Test{plan: t, end: end}
+	threads := own.Threads
+	if threads == 0 && t.Streams > MaxBlocking {
+		threads = cmp.Or(len(own.CPUs), runtime.NumCPU())
+	}
 	for i, d := range t.Directions() {
 		cfg := Config{
 			Direction: d, Role: d.Role(end),
 			SendSize: own.SendSize, ReceiveSize: own.ReceiveSize,
 			RequestSize: t.RequestSize, ResponseSize: t.ResponseSize, Burst: t.Burst,
-			CPUs: own.CPUs,
+			Rate: own.Rate, Threads: threads, CPUs: own.CPUs,
 		}
 		// A responder serves for as long as it's asked.
 		if t.Limited() && cfg.Role != plan.Responder {
@@ -79,6 +95,16 @@ func NewTest(t *plan.Test, end sockopt.End, sockets []Socket) (*Test, error) {
 	return x, nil
 }
 
+// Threads are the ids of all worker threads, direction by direction; valid until
+// the sockets are closed.
+func (x *Test) Threads() [][]int {
+	all := make([][]int, len(x.groups))
+	for i, g := range x.groups {
+		all[i] = g.Threads()
+	}
+	return all
+}
+
 // Close ends the test at once and closes the sockets.
 func (x *Test) Close() {
 	for _, g := range x.groups {
@@ -86,38 +112,30 @@ func (x *Test) Close() {
 	}
 }
 
-// Run measures every direction, from the start at monotonic time startAt to the
-// moment when both ends have their last samples, and closes the sockets of the
-// directions that this end receives: a receiver's reset empties the sender's
-// queue. The halves hold what was measured also when the error isn't nil.
-func (x *Test) Run(ctx context.Context, startAt int64, link Link) ([]result.Half, error) {
+// Run measures every direction, from now to the moment when both ends have
+// their last samples, and closes the sockets of the directions that this end
+// receives: a receiver's reset empties the sender's queue. The halves hold what
+// was measured also when the error isn't nil.
+func (x *Test) Run(ctx context.Context, link Link) ([]result.Half, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go x.watch(ctx, cancel, startAt, link)
-	if x.plan.Warmup > 0 {
-		for _, g := range x.groups {
-			g.Start()
-		}
-	}
+	go x.watch(ctx, cancel, link)
 	var (
 		halves = make([]result.Half, len(x.groups))
 		errs   = make([]error, len(x.groups))
-		opened sync.Once
 		open   sync.WaitGroup
+		begin  = sync.OnceValue(link.Begin)
+		edge   = sync.OnceFunc(func() {
+			link.Edge()
+			x.AtStart = x.readings()
+		})
 	)
 	for i, g := range x.groups {
 		d := g.cfg.Direction
 		open.Go(func() {
 			half, err := g.Measure(ctx, Window{
-				OpenAt:   startAt + int64(x.plan.Warmup),
-				Duration: time.Duration(x.plan.Duration), Interval: time.Duration(x.plan.Interval),
-				Closed: link.PeerClosed(d), Cut: link.Cut,
-				Opened: func() {
-					opened.Do(func() {
-						link.Edge()
-						x.AtStart = x.readings()
-					})
-				},
+				Warmup: time.Duration(x.plan.Warmup), Duration: time.Duration(x.plan.Duration), Interval: time.Duration(x.plan.Interval),
+				Opening: edge, Begin: begin, Began: link.Began, Closed: link.PeerClosed(d), Cut: link.Cut,
 				Live: func(s result.Sample) { link.Live(d, s) },
 			})
 			if err == nil {
@@ -172,13 +190,13 @@ var ErrSilent = errors.New("the other end is silent")
 // watch ends the test when it has outlived its time, or when the other end has
 // been silent while no data moved. Silence alone ends nothing: heartbeats can be
 // stuck behind data on a slow link.
-func (x *Test) watch(ctx context.Context, cancel context.CancelCauseFunc, startAt int64, link Link) {
+func (x *Test) watch(ctx context.Context, cancel context.CancelCauseFunc, link Link) {
 	const often = 250 * time.Millisecond
 	tick := time.NewTicker(often)
 	defer tick.Stop()
 	deadline := int64(never)
 	if !x.plan.Limited() {
-		deadline = startAt + int64(x.plan.Warmup) + int64(x.plan.Duration) + int64(Grace)
+		deadline = sys.Monotonic() + int64(x.plan.Warmup) + int64(x.plan.Duration) + int64(Grace)
 	}
 	moved, movedAt := uint64(0), sys.Monotonic()
 	for {
@@ -203,8 +221,8 @@ func (x *Test) watch(ctx context.Context, cancel context.CancelCauseFunc, startA
 // moved is how many bytes this end's workers have moved.
 func (x *Test) moved() (bytes uint64) {
 	for _, g := range x.groups {
-		for _, w := range g.workers {
-			bytes += w.sent.Load() + w.received.Load()
+		for _, s := range g.streams {
+			bytes += s.sent.Load() + s.received.Load()
 		}
 	}
 	return bytes

@@ -12,19 +12,23 @@ import (
 	"gperf/stats"
 )
 
-// A Window says when a Group is measured. Times are monotonic ns.
+// A Window says when a Group is measured.
 type Window struct {
-	OpenAt   int64
+	Warmup   time.Duration // from the start of the workers to the opening
 	Duration time.Duration // 0: the workers' limits end it
 	Interval time.Duration // 0: no intervals
+	// Begin is called when this end begins. It tells the other end.
+	Begin func() error
+	// Began is closed when the other end has begun; only the roles that measure
+	// wait for it.
+	Began <-chan struct{}
 	// Closed is closed when the other end has closed its window; only the roles
 	// that don't measure wait for it.
 	Closed <-chan struct{}
 	// Cut closes the windows of the roles that measure before their time.
 	Cut <-chan struct{}
-	// Opened is called once the window is open, before the first bytes of a
-	// window without warm-up.
-	Opened func()
+	// Opening is called just before the window opens.
+	Opening func()
 	// Live receives the samples as they are taken: the opening one, each
 	// interval's (or one a second when there are no intervals), the closing
 	// one. It must not block.
@@ -33,25 +37,28 @@ type Window struct {
 
 const (
 	progressEvery = time.Second
+	// openingLead is how long before the opening of a window that has a warm-up
+	// the machine is read, so that the reading doesn't delay the opening.
+	openingLead = 20 * time.Millisecond
 	// drainWait bounds the wait for the last acknowledgements after the receiver
 	// has confirmed the last byte.
 	drainWait = time.Second
 	drainPoll = 500 * time.Microsecond
 )
 
-// Measure opens the window, takes the samples and closes it. The half it
-// returns is complete when the error is nil, else it holds what was measured
-// until then: the error is the context's cause, or what ended a worker early.
-// Workers that have not been started are started at the opening of a window
-// without warm-up, so that not a byte of theirs is missed.
+// Measure starts the workers, opens the window, takes the samples and closes it.
+// The half it returns is complete when the error is nil, else it holds what was
+// measured until then: the error is the context's cause, or what ended a stream
+// early. Without warm-up the window opens before the workers start, so that not
+// a byte of theirs is missed.
 func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
-	if win.Duration > 0 && g.cfg.Role.Measures() {
-		g.closeAt.Store(win.OpenAt + int64(win.Duration))
+	half := &result.Half{
+		Direction: g.cfg.Direction, Role: g.cfg.Role, Engine: "blocking", Streams: make([]result.HalfStream, len(g.streams)),
 	}
-	g.openAt.Store(win.OpenAt)
-	half := &result.Half{Direction: g.cfg.Direction, Role: g.cfg.Role, Streams: make([]result.HalfStream, len(g.workers))}
-
-	_, err := g.await(ctx, win.OpenAt, win.Cut)
+	if g.polled {
+		half.Engine = "epoll"
+	}
+	openAt, err := g.begin(ctx, win)
 	opening := g.sample(0)
 	infos := g.infos(g.infoBuffer())
 	opening.TCP = columns(infos)
@@ -59,13 +66,10 @@ func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 	if g.cfg.Role == plan.Requester {
 		// Its workers count by openAt on their own clock.
 		clear(opening.Transactions)
-		opening.AtNs = max(win.OpenAt, 0)
+		opening.AtNs = openAt
 	}
 	if !g.started {
 		g.Start()
-	}
-	if win.Opened != nil {
-		win.Opened()
 	}
 	if win.Live != nil {
 		win.Live(opening)
@@ -77,7 +81,7 @@ func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 	}
 
 	if err == nil {
-		err = g.ticks(ctx, win, half)
+		err = g.ticks(ctx, win, openAt, half)
 	}
 
 	closing := g.sample(result.LastTick)
@@ -95,18 +99,25 @@ func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 	}
 	half.ClosedNs = closing.AtNs
 	half.Series = append(half.Series, closing)
-	for i, after := range g.threadCPU() {
+	for i := range half.Streams {
 		half.Streams[i].InfoEnd = infos[i]
+	}
+	for i, after := range g.threadCPU() {
+		t := result.HalfThread{CPUs: g.workers[i].cpus}
+		for _, s := range g.workers[i].streams {
+			t.Streams = append(t.Streams, s.id)
+		}
 		if before := cpu[i]; before != nil && after != nil {
 			used := *after - *before
-			half.Streams[i].ThreadCPUNs = &used
+			t.CPUNs = &used
 		}
+		half.Threads = append(half.Threads, t)
 	}
 	if g.cfg.Role.Measures() && win.Duration == 0 {
 		// The other end waits for its last byte's acknowledgement, which may be
 		// a delayed one: a FIN carries it now.
-		for _, w := range g.workers {
-			_ = unix.Shutdown(w.fd, unix.SHUT_WR)
+		for _, s := range g.streams {
+			_ = unix.Shutdown(s.fd, unix.SHUT_WR)
 		}
 	}
 	if win.Live != nil {
@@ -115,15 +126,52 @@ func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 	return half, err
 }
 
+// begin brings the group to the opening of its window, whose time it returns.
+func (g *Group) begin(ctx context.Context, win Window) (openAt int64, err error) {
+	if win.Warmup == 0 {
+		win.Opening()
+	}
+	err = win.Begin()
+	if err == nil && g.cfg.Role.Measures() {
+		_, err = g.await(ctx, never, win.Began, win.Cut)
+	}
+	openAt = sys.Monotonic() + int64(win.Warmup)
+	g.plan(openAt, win)
+	if win.Warmup > 0 {
+		g.Start()
+		cut := false
+		if err == nil {
+			cut, err = g.await(ctx, openAt-int64(openingLead), win.Cut)
+		}
+		win.Opening()
+		if err == nil && !cut {
+			cut, err = g.await(ctx, openAt, win.Cut)
+		}
+		if cut || err != nil { // over before it opened: an empty window
+			openAt = sys.Monotonic()
+			g.openAt.Store(openAt)
+		}
+	}
+	return openAt, err
+}
+
+// plan tells a requester's workers the edges of the window.
+func (g *Group) plan(openAt int64, win Window) {
+	if win.Duration > 0 && g.cfg.Role.Measures() {
+		g.closeAt.Store(openAt + int64(win.Duration))
+	}
+	g.openAt.Store(openAt)
+}
+
 // ticks samples the open window at its intervals' edges until it has to close.
-func (g *Group) ticks(ctx context.Context, win Window, half *result.Half) error {
+func (g *Group) ticks(ctx context.Context, win Window, openAt int64, half *result.Half) error {
 	interval, record := win.Interval, true
 	if interval == 0 {
 		interval, record = progressEvery, false
 	}
 	scratch := g.infoBuffer()
 	for tick := 1; ; tick++ {
-		edge := win.OpenAt + int64(tick)*int64(interval)
+		edge := openAt + int64(tick)*int64(interval)
 		if over, err := g.awaitEdge(ctx, min(edge, g.closeAt.Load()), win); over || err != nil {
 			return err
 		}
@@ -195,8 +243,8 @@ func (g *Group) await(ctx context.Context, t int64, over ...<-chan struct{}) (bo
 func (g *Group) awaitDrained(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainWait)
 	defer cancel()
-	for _, w := range g.workers {
-		awaitEmpty(ctx, w.fd)
+	for _, s := range g.streams {
+		awaitEmpty(ctx, s.fd)
 	}
 }
 
@@ -212,12 +260,12 @@ func awaitEmpty(ctx context.Context, fd int) {
 	}
 }
 
-// lastEnd is when the last worker ended, monotonic ns.
+// lastEnd is when the last stream ended, monotonic ns. All have.
 func (g *Group) lastEnd() int64 {
+	<-g.ended
 	var last int64
-	for _, w := range g.workers {
-		<-w.done
-		last = max(last, w.endedAt)
+	for _, s := range g.streams {
+		last = max(last, s.endedAt)
 	}
 	return last
 }
@@ -227,16 +275,20 @@ func (g *Group) lastEnd() int64 {
 func (g *Group) threadCPU() []*int64 {
 	readings := make([]*int64, len(g.workers))
 	for i, w := range g.workers {
-		select {
-		case <-w.done:
-			readings[i] = &w.endedCPU
-		default:
-			if ns, err := sys.ThreadCPU(w.tid); err == nil {
-				readings[i] = &ns
-			}
+		if ns, err := sys.ThreadCPU(w.tid); err == nil {
+			readings[i] = &ns
 		}
 	}
 	return readings
+}
+
+// Threads are the ids of the workers' threads, valid until Close.
+func (g *Group) Threads() []int {
+	tids := make([]int, len(g.workers))
+	for i, w := range g.workers {
+		tids[i] = w.tid
+	}
+	return tids
 }
 
 // Finish closes the group, if it isn't, and completes the half with what the
@@ -245,18 +297,22 @@ func (g *Group) threadCPU() []*int64 {
 func (g *Group) Finish(half *result.Half) error {
 	g.Close()
 	closing := &half.Series[len(half.Series)-1]
-	for i, w := range g.workers {
-		s := &half.Streams[i]
-		s.ID, s.CPUs, s.Local, s.Remote = w.id, w.cpus, w.local.String(), w.peer.String()
-		if w.err != nil {
-			s.Error = w.err.Error()
+	for i, s := range g.streams {
+		h := &half.Streams[i]
+		h.ID, h.Local, h.Remote = s.id, s.local.String(), s.peer.String()
+		if s.err != nil {
+			h.Error = s.err.Error()
 		}
+		if g.role.latency {
+			closing.Transactions[i] = s.transactions.Load()
+		}
+	}
+	for i, w := range g.workers {
 		if w.latency == nil {
 			continue
 		}
-		closing.Transactions[i] = w.transactions.Load()
 		var err error
-		if s.Latency, err = stats.EncodeHistogram(w.latency); err != nil {
+		if half.Threads[i].Latency, err = stats.EncodeHistogram(w.latency); err != nil {
 			return err
 		}
 	}

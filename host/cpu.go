@@ -113,6 +113,8 @@ func (a CPUReading) Until(b CPUReading) *result.EndCPU {
 		CoresUsed:  stats.CoresUsed(s.Total, len(b.CPUs)),
 		Resolution: stats.TickPercent(span, len(b.CPUs)),
 		CPUs:       len(b.CPUs),
+
+		MachineSeconds: a.BusySeconds(b),
 	}
 	for _, now := range b.CPUs {
 		// A CPU that came online in between has no share.

@@ -119,7 +119,7 @@ func TestUntil(t *testing.T) {
 			b:    reading(7*time.Second, cpu(0, 110, 60, 60, 10), cpu(1, 10, 10, 210, 10)),
 			want: &result.EndCPU{
 				User: new(25.0), System: new(12.5), Softirq: zero, IRQ: zero, Steal: zero, Total: new(37.5),
-				CoresUsed: new(0.75), Resolution: new(0.25), CPUs: 2,
+				CoresUsed: new(0.75), Resolution: new(0.25), CPUs: 2, MachineSeconds: new(1.5),
 				PerCPU: []result.CPUShare{
 					{CPU: 0, User: new(50.0), System: new(25.0), Softirq: zero, IRQ: zero, Steal: zero, Total: new(75.0)},
 					{CPU: 1, User: zero, System: zero, Softirq: zero, IRQ: zero, Steal: zero, Total: zero},
@@ -131,7 +131,7 @@ func TestUntil(t *testing.T) {
 			a:    reading(0, cpu(0, 10, 10, 10, 0)),
 			b:    reading(100*time.Millisecond, cpu(0, 14, 11, 15, 0)),
 			want: &result.EndCPU{
-				Total: new(50.0), CoresUsed: new(0.5), Resolution: new(10.0), CPUs: 1,
+				Total: new(50.0), CoresUsed: new(0.5), Resolution: new(10.0), CPUs: 1, MachineSeconds: new(0.05),
 				PerCPU: []result.CPUShare{{CPU: 0, Total: new(50.0)}},
 			},
 		},
@@ -152,7 +152,7 @@ func TestUntil(t *testing.T) {
 			a:    reading(0, cpu(0, 0, 0, 0, 0)),
 			b:    reading(500*time.Millisecond, cpu(0, 25, 0, 25, 0), cpu(3, 0, 0, 0, 0)),
 			want: &result.EndCPU{
-				Total: new(50.0), CoresUsed: new(1.0), Resolution: new(1.0), CPUs: 2,
+				Total: new(50.0), CoresUsed: new(1.0), Resolution: new(1.0), CPUs: 2, MachineSeconds: new(0.25),
 				PerCPU: []result.CPUShare{{CPU: 0, Total: new(50.0)}},
 			},
 		},
@@ -160,7 +160,7 @@ func TestUntil(t *testing.T) {
 			name: "no time",
 			a:    reading(0, cpu(0, 1, 1, 1, 1)),
 			b:    reading(0, cpu(0, 1, 1, 1, 1)),
-			want: &result.EndCPU{CPUs: 1, PerCPU: []result.CPUShare{{CPU: 0}}},
+			want: &result.EndCPU{CPUs: 1, MachineSeconds: new(0.0), PerCPU: []result.CPUShare{{CPU: 0}}},
 		},
 	}
 	for _, tt := range tests {

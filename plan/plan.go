@@ -223,6 +223,11 @@ func (t *Test) Normalise() {
 		setDefault(&t.Burst, 1)
 	}
 	for _, end := range []*End{&t.Client, &t.Server} {
+		if end.Rate > 0 && end.SendSize == 0 {
+			// A paced sender's message is no more than a millisecond's worth,
+			// or each would be a burst.
+			end.SendSize = int(min(max(end.Rate/8/1000, 1), DefaultMessageSize))
+		}
 		setDefault(&end.SendSize, DefaultMessageSize)
 		setDefault(&end.ReceiveSize, DefaultMessageSize)
 		if end.Knobs == nil {

@@ -8,9 +8,11 @@ import (
 // A Report is what one end says after a test: the form in which the server's
 // measurements travel to the client, and the client's own reach Merge.
 type Report struct {
-	Halves []Half        `json:"halves"`
-	Audit  []sockopt.Row `json:"audit"`
-	CPU    *EndCPU       `json:"cpu"`
+	Halves   []Half        `json:"halves"`
+	Audit    []sockopt.Row `json:"audit"`
+	CPU      *EndCPU       `json:"cpu"`
+	Counters *Counters     `json:"counters"`
+	Runtime  *Runtime      `json:"runtime"`
 }
 
 // A Half is what one end measured of one direction of a test. Times are of that
@@ -18,9 +20,11 @@ type Report struct {
 type Half struct {
 	Direction plan.Direction `json:"direction"`
 	Role      plan.Role      `json:"role"`
+	Engine    string         `json:"engine"`    // blocking or epoll
 	OpenedNs  int64          `json:"opened_ns"` // the window's edges, as they really were
 	ClosedNs  int64          `json:"closed_ns"`
 	Streams   []HalfStream   `json:"streams"`
+	Threads   []HalfThread   `json:"threads"`
 	// Series are the samples from the opening of the window to its close, both
 	// included, in order. It travels apart from the rest, in bounded pieces.
 	Series []Sample `json:"-"`
@@ -28,15 +32,22 @@ type Half struct {
 
 // A HalfStream is one stream's end, beyond what its samples say.
 type HalfStream struct {
-	ID          int             `json:"id"`
-	Local       string          `json:"local"`
-	Remote      string          `json:"remote"`
-	InfoStart   sockopt.TCPInfo `json:"info_start"`
-	InfoEnd     sockopt.TCPInfo `json:"info_end"`
-	ThreadCPUNs *int64          `json:"thread_cpu_ns"` // inside the window
-	CPUs        []int           `json:"cpus"`          // mask read back, if pinned
-	Latency     string          `json:"latency,omitempty"`
-	Error       string          `json:"error,omitempty"`
+	ID        int             `json:"id"`
+	Local     string          `json:"local"`
+	Remote    string          `json:"remote"`
+	InfoStart sockopt.TCPInfo `json:"info_start"`
+	InfoEnd   sockopt.TCPInfo `json:"info_end"`
+	Error     string          `json:"error,omitempty"`
+}
+
+// A HalfThread is one worker thread of a half. In the blocking engine it drives
+// one stream, in the epoll engine several.
+type HalfThread struct {
+	Streams []int      `json:"streams"` // their numbers
+	CPUs    []int      `json:"cpus"`    // mask read back, if pinned
+	CPUNs   *int64     `json:"cpu_ns"`  // CPU time inside the window
+	Use     *ThreadUse `json:"use"`     // the rest of its accounts, taken just outside the window
+	Latency string     `json:"latency,omitempty"`
 }
 
 // LastTick is the tick of a series' closing sample. Ticks are numbered from 0,

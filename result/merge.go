@@ -2,6 +2,7 @@ package result
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -16,6 +17,9 @@ import (
 // be there already.
 func (r *Run) Merge(client, server *Report, clock *Clock) error {
 	sum := &Summary{Clock: clock, CPU: CPU{Scope: r.scope(), Client: client.CPU, Server: server.CPU}}
+	r.Engines = Ends[*Engine]{client.engine(), server.engine()}
+	r.Runtime = Ends[*Runtime]{client.Runtime, server.Runtime}
+	r.Counters = Ends[*Counters]{client.Counters, server.Counters}
 	latency := stats.NewHistogram()
 	measured := false
 	for _, d := range r.Plan.Directions() {
@@ -46,7 +50,8 @@ func (r *Run) Merge(client, server *Report, clock *Clock) error {
 	if sum.Latency, err = stats.SummariseLatency(latency, true); err != nil {
 		return err
 	}
-	sum.CPU.charge(&sum.Figures, r.Streams)
+	sum.CPU.charge(&sum.Figures, sockopt.Client, client)
+	sum.CPU.charge(&sum.Figures, sockopt.Server, server)
 	r.Summary = sum
 	return nil
 }
@@ -289,45 +294,60 @@ func (r *RTT) with(o *RTT) *RTT {
 
 // charge derives the service demand. On a shared machine the whole machine's
 // time can't be split between the ends, so each is charged with its threads'.
-func (c *CPU) charge(f *Figures, streams []Stream) {
-	for _, end := range []sockopt.End{sockopt.Client, sockopt.Server} {
-		cpu := c.Client
-		if end == sockopt.Server {
-			cpu = c.Server
-		}
-		if cpu == nil {
-			continue
-		}
-		used := threads(streams, end)
-		cpu.ThreadSeconds = used
-		if c.Scope == "separate" {
-			used = cpu.MachineSeconds
-		}
-		if used == nil {
-			continue
-		}
-		if f.Transactions != nil {
-			cpu.DemandTrans = stats.ServiceDemandTransaction(*used, *f.Transactions)
-		} else if f.ReceivedBytes != nil {
-			cpu.DemandKiB = stats.ServiceDemandKiB(*used, *f.ReceivedBytes)
-		}
+func (c *CPU) charge(f *Figures, end sockopt.End, r *Report) {
+	cpu := c.Client
+	if end == sockopt.Server {
+		cpu = c.Server
+	}
+	if cpu == nil {
+		return
+	}
+	cpu.ThreadSeconds = r.threadSeconds()
+	used := cpu.MachineSeconds
+	if c.Scope == "shared" {
+		used = cpu.ThreadSeconds
+	}
+	switch {
+	case used == nil:
+	case f.Transactions != nil:
+		cpu.DemandTrans = stats.ServiceDemandTransaction(*used, *f.Transactions)
+	case f.ReceivedBytes != nil:
+		cpu.DemandKiB = stats.ServiceDemandKiB(*used, *f.ReceivedBytes)
 	}
 }
 
-// threads is the CPU time of one end's workers, nil when one's is unknown.
-func threads(streams []Stream, end sockopt.End) *float64 {
-	total := 0.0
-	for _, s := range streams {
-		e := s.Client
-		if end == sockopt.Server {
-			e = s.Server
+// threadSeconds is the CPU time of one end's workers, nil when one's is unknown.
+func (r *Report) threadSeconds() *float64 {
+	total, known := 0.0, false
+	for i := range r.Halves {
+		for _, t := range r.Halves[i].Threads {
+			if t.CPUNs == nil {
+				return nil
+			}
+			total += float64(*t.CPUNs) / 1e9
+			known = true
 		}
-		if e == nil || e.Thread.CPUSeconds == nil {
-			return nil
-		}
-		total += *e.Thread.CPUSeconds
+	}
+	if !known {
+		return nil
 	}
 	return &total
+}
+
+// engine is how the report's workers waited for their sockets.
+func (r *Report) engine() *Engine {
+	var e *Engine
+	for i := range r.Halves {
+		h := &r.Halves[i]
+		if len(h.Threads) == 0 {
+			continue
+		}
+		if e == nil {
+			e = &Engine{Name: h.Engine}
+		}
+		e.Threads += len(h.Threads)
+	}
+	return e
 }
 
 // streams are the two ends' figures of each stream side by side. Latencies are
@@ -364,19 +384,38 @@ func (p *pair) streams(latency *hdrhistogram.Histogram) ([]Stream, error) {
 		}
 		n := closing.Transactions[i] - opening.Transactions[i]
 		s.Transactions = &n
-		if m.Streams[i].Latency == "" {
+	}
+	return all, p.latencies(all, latency)
+}
+
+// latencies merges the requester's histograms into total. A thread that drives
+// one stream gives that stream's own.
+func (p *pair) latencies(streams []Stream, total *hdrhistogram.Histogram) error {
+	m := p.measure()
+	if m == nil {
+		return nil
+	}
+	for _, t := range m.Threads {
+		if t.Latency == "" {
 			continue
 		}
-		h, err := stats.DecodeHistogram(m.Streams[i].Latency)
+		h, err := stats.DecodeHistogram(t.Latency)
 		if err != nil {
-			return nil, fmt.Errorf("stream %d: %w", s.ID, err)
+			return err
 		}
-		latency.Merge(h)
-		if s.Latency, err = stats.SummariseLatency(h, false); err != nil {
-			return nil, err
+		total.Merge(h)
+		if len(t.Streams) != 1 {
+			continue
+		}
+		for i := range streams {
+			if streams[i].ID == t.Streams[0] {
+				if streams[i].Latency, err = stats.SummariseLatency(h, false); err != nil {
+					return err
+				}
+			}
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // stream is the half's end of stream i, nil when it knows totals only.
@@ -399,17 +438,33 @@ func (h *Half) stream(i int) *StreamEnd {
 		RetransBytes:  tcp(opening, closing, sockopt.BytesRetrans, i),
 		SegmentsOut:   tcp(opening, closing, sockopt.DataSegsOut, i),
 		RTOEvents:     tcp(opening, closing, sockopt.TotalRTO, i),
-		Thread:        Thread{CPUs: from.CPUs},
+		Thread:        h.thread(from.ID),
 		TCPInfo:       InfoPair{Start: document(from.InfoStart), End: document(from.InfoEnd)},
-	}
-	if ns := from.ThreadCPUNs; ns != nil {
-		seconds := float64(*ns) / 1e9
-		e.Thread.CPUSeconds = &seconds
 	}
 	if from.Error != "" {
 		e.Error = &from.Error
 	}
 	return e
+}
+
+// thread is the worker that drives stream id, nil when it isn't known.
+func (h *Half) thread(id int) *Thread {
+	for i := range h.Threads {
+		from := &h.Threads[i]
+		if !slices.Contains(from.Streams, id) {
+			continue
+		}
+		t := &Thread{Streams: len(from.Streams), CPUs: from.CPUs}
+		if from.Use != nil {
+			t.ThreadUse = *from.Use
+		}
+		if from.CPUNs != nil { // taken at the very edges
+			seconds := float64(*from.CPUNs) / 1e9
+			t.CPUSeconds = &seconds
+		}
+		return t
+	}
+	return nil
 }
 
 // document is TCP_INFO with its fields by name; nil when it wasn't read.

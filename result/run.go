@@ -41,10 +41,13 @@ type Run struct {
 	Warnings  []Warning         `json:"warnings" doc:"what a reader must know before trusting or comparing the figures"`
 	Plan      *plan.Test        `json:"plan" doc:"what was asked for, defaults filled in; null when the command line itself was wrong"`
 	Hosts     Ends[*Host]       `json:"hosts" doc:"the machines"`
+	Engines   Ends[*Engine]     `json:"engines" doc:"how each end's workers waited for their sockets"`
+	Runtime   Ends[*Runtime]    `json:"runtime" doc:"what gperf's own runtime did inside the window"`
 	Audit     []sockopt.Row     `json:"audit" doc:"every knob on both ends: asked for, reported by the kernel, judged"`
 	Summary   *Summary          `json:"summary" doc:"the figures of the whole run; null when nothing was measured"`
 	Streams   []Stream          `json:"streams" doc:"the figures of each stream"`
 	Intervals []Interval        `json:"intervals" doc:"the figures of each reporting interval, if intervals were asked for"`
+	Counters  Ends[*Counters]   `json:"counters" doc:"what each end's counters grew by over the window"`
 }
 
 // Build names a gperf binary.
@@ -189,15 +192,28 @@ type StreamEnd struct {
 	RetransBytes  *uint64   `json:"retransmitted_bytes" doc:"payload bytes this end retransmitted"`
 	SegmentsOut   *uint64   `json:"segments_out" doc:"segments with payload this end sent"`
 	RTOEvents     *uint64   `json:"rto_events" doc:"retransmission time-outs at this end"`
-	Thread        Thread    `json:"thread" doc:"the worker thread"`
+	Thread        *Thread   `json:"thread" doc:"the worker thread; null when nothing is known of it"`
 	TCPInfo       InfoPair  `json:"tcp_info" doc:"TCP_INFO at the edges of the window"`
 	Error         *string   `json:"error" doc:"what ended this end of the stream early; null: nothing did"`
 }
 
-// Thread is the worker of one end of a stream.
+// Thread is the worker thread that drives one end of a stream.
 type Thread struct {
-	CPUSeconds *float64 `json:"cpu_seconds" doc:"CPU time of the thread inside the window"`
-	CPUs       []int    `json:"cpus_allowed" doc:"affinity mask as read back, when pinned; null: unpinned"`
+	Streams int   `json:"streams" doc:"streams that the thread drives: 1 in the blocking engine; its figures are of all of them together"`
+	CPUs    []int `json:"cpus_allowed" doc:"affinity mask as read back, when pinned; null: unpinned"`
+	ThreadUse
+}
+
+// Engine says how one end's workers waited for their sockets.
+type Engine struct {
+	Name    string `json:"name" doc:"blocking (a thread per stream and direction) or epoll"`
+	Threads int    `json:"threads" doc:"worker threads"`
+}
+
+// Runtime is what gperf's own runtime did inside the window.
+type Runtime struct {
+	Collections  uint64  `json:"collections" doc:"garbage collections that ended inside the window"`
+	PauseSeconds float64 `json:"pause_seconds" doc:"at least so long the world was stopped inside the window, for collections or otherwise"`
 }
 
 // InfoPair is TCP_INFO at the edges of a window.

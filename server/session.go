@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/control"
+	"gperf/endpoint"
 	"gperf/flow"
 	"gperf/host"
 	"gperf/internal/sys"
@@ -67,13 +68,19 @@ type session struct {
 	local  netip.Addr // the address that the client reached
 	peer   netip.AddrPort
 
-	theirs, nonce string // nonces, hex: the client's, the server's
+	greeting
 
 	plan     *plan.Test
 	token    token
 	port     uint16 // data port
 	listener int    // own listener; -1: none
 	arrivals chan flow.Socket
+}
+
+// A greeting is what the hellos have settled.
+type greeting struct {
+	theirs, nonce string       // nonces, hex: the client's; the server's, empty when it is open to everyone
+	host          *result.Host // this machine, as seen from the client
 }
 
 // serve runs one control connection to its end.
@@ -87,14 +94,14 @@ func (s *Server) serve(fd int, peer netip.AddrPort) {
 	}
 	defer c.Close()
 	conn := control.NewConn(c)
-	theirs, ours, err := s.greet(c, conn)
+	greeting, err := s.greet(c, conn)
 	if err != nil {
 		log.Info("client turned away", "error", err)
 		return
 	}
 	x := &session{
 		Session: control.NewSession(conn, nil), server: s, log: log,
-		local: local.Addr(), peer: peer, port: local.Port(), listener: -1, theirs: theirs, nonce: ours,
+		local: local.Addr(), peer: peer, port: local.Port(), listener: -1, greeting: greeting,
 	}
 	defer x.End()
 	ctx, cancel := context.WithCancelCause(s.ctx)
@@ -135,33 +142,33 @@ func controlConn(fd int) (net.Conn, error) {
 	return net.FileConn(f)
 }
 
-// greet exchanges hellos and returns the nonces, hex: the client's and the
-// server's, the latter empty when the server is open to everyone.
-func (s *Server) greet(c net.Conn, conn *control.Conn) (theirs, ours string, err error) {
+// greet exchanges hellos.
+func (s *Server) greet(c net.Conn, conn *control.Conn) (g greeting, err error) {
 	_ = c.SetDeadline(time.Now().Add(s.cfg.Limits.Patience))
 	defer c.SetDeadline(time.Time{})
 	t, body, err := conn.Receive()
 	if err != nil {
-		return "", "", err
+		return g, err
 	}
 	var hello control.Hello
 	if t != control.TypeHello {
-		return "", "", fmt.Errorf("began with %q, not hello", t)
+		return g, fmt.Errorf("began with %q, not hello", t)
 	}
 	if err := control.Unmarshal(t, body, &hello); err != nil {
-		return "", "", err
+		return g, err
 	}
+	g.theirs = hello.Nonce
 	if s.cfg.Secret != nil {
-		ours = randomHex(nonceSize)
+		g.nonce = randomHex(nonceSize)
 	}
 	peer, _ := netip.ParseAddrPort(c.RemoteAddr().String())
+	g.host = host.Describe(peer.Addr().Unmap())
 	// The client hears our version even if theirs is not acceptable: it then
 	// says the same.
 	err = conn.Send(control.TypeHello, control.Hello{
-		Magic: control.Magic, Version: control.Current, Program: s.cfg.Program,
-		Host: host.Describe(peer.Addr().Unmap()), Nonce: ours,
+		Magic: control.Magic, Version: control.Current, Program: s.cfg.Program, Host: g.host, Nonce: g.nonce,
 	})
-	return hello.Nonce, ours, cmp.Or(control.CheckHello(&hello), err)
+	return g, cmp.Or(control.CheckHello(&hello), err)
 }
 
 const nonceSize = 32 // bytes
@@ -187,72 +194,49 @@ func (x *session) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	test, err := flow.NewTest(x.plan, sockopt.Server, sockets)
-	if err != nil {
-		return refusal("plan", err)
+	end := &endpoint.Endpoint{Plan: x.plan, End: sockopt.Server, Host: x.host, Streams: readings}
+	if err := end.Prepare(sockets); err != nil {
+		return refusal("plan", fmt.Errorf("server: %w", err))
 	}
-	defer test.Close()
-
-	env := sockopt.LocalEnv(x.options())
-	audit := sockopt.Audit(sockopt.Server, x.plan.Server.Knobs, env, readings)
+	defer end.Close()
+	audit := end.Audit()
 	if err := sockopt.Refused(audit, x.plan.AllowClamp); err != nil {
 		return refusal("plan", err)
 	}
 	if err := x.Send(control.TypeAudit, control.Audit{Rows: audit}); err != nil {
 		return err
 	}
-	if err := x.within(ctx, func(ctx context.Context) error { return x.Expect(ctx, control.TypeStart, nil) }); err != nil {
+	if err := x.await(ctx, control.TypeStart); err != nil {
 		return err
 	}
-	if err := x.Send(control.TypeStarted, nil); err != nil {
-		return err
-	}
-	return x.measure(ctx, test, env, readings)
+	return x.measure(ctx, end)
 }
 
 // measure runs the test and reports.
-func (x *session) measure(ctx context.Context, test *flow.Test, env sockopt.Env, readings []sockopt.StreamReadings) error {
+func (x *session) measure(ctx context.Context, end *endpoint.Endpoint) error {
 	if x.plan.Limited() {
 		// A test that ends by a count has no duration to bound it.
+		limit := x.server.cfg.Limits.Duration
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, x.server.cfg.Limits.Duration,
-			fmt.Errorf("longer than this server's limit of %v", x.server.cfg.Limits.Duration))
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("longer than this server's limit of %v", limit))
 		defer cancel()
 	}
-	var edges []host.CPUReading
-	halves, err := test.Run(ctx, sys.Monotonic(), flow.Link{
-		Closed:     func(d plan.Direction) error { return x.Send(control.TypeClosed, control.Closed{Direction: d}) },
-		PeerClosed: x.PeerClosed, Cut: x.Stop(), Silent: x.Silent,
+	report, err := end.Run(ctx, flow.Link{
+		Begin:  func() error { return x.Send(control.TypeStarted, nil) },
+		Began:  begun,
+		Closed: func(d plan.Direction) error { return x.Send(control.TypeClosed, control.Closed{Direction: d}) },
 		Live: func(d plan.Direction, s result.Sample) {
 			if !x.plan.LiveStreams {
 				s = s.Totals()
 			}
 			x.Live(control.Sample{Direction: d, Sample: s})
 		},
-		Edge: func() {
-			if r, err := host.ReadCPU(); err == nil {
-				edges = append(edges, r)
-			}
-		},
-	})
+		PeerClosed: x.PeerClosed, Cut: x.Stop(), Silent: x.Silent,
+	}, func(ctx context.Context) error { return x.await(ctx, control.TypeFinish) })
 	if err != nil {
 		return err
 	}
-	if err := x.within(ctx, func(ctx context.Context) error { return x.Expect(ctx, control.TypeFinish, nil) }); err != nil {
-		return err
-	}
-	if err := test.Finish(halves); err != nil {
-		return err
-	}
-	report := result.Report{Halves: halves}
-	for i := range readings {
-		readings[i].AtStart, readings[i].AtEnd = test.AtStart[i], test.AtEnd[i]
-	}
-	report.Audit = sockopt.Audit(sockopt.Server, x.plan.Server.Knobs, env, readings)
-	if len(edges) == 2 {
-		report.CPU = edges[0].Until(edges[1])
-	}
-	for _, h := range halves {
+	for _, h := range report.Halves {
 		for _, s := range h.Series {
 			if err := x.Send(control.TypeSeries, control.Sample{Direction: h.Direction, Sample: s}); err != nil {
 				return err
@@ -260,6 +244,18 @@ func (x *session) measure(ctx context.Context, test *flow.Test, env sockopt.Env,
 		}
 	}
 	return x.Send(control.TypeReport, report)
+}
+
+// begun is closed: a client that has sent start has begun.
+var begun = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// await awaits a message without a body that the client owes.
+func (x *session) await(ctx context.Context, t control.Type) error {
+	return x.within(ctx, func(ctx context.Context) error { return x.Expect(ctx, t, nil) })
 }
 
 // within bounds one step of the exchange by the server's patience.
@@ -270,7 +266,7 @@ func (x *session) within(ctx context.Context, step func(context.Context) error) 
 	return step(ctx)
 }
 
-func (x *session) options() sockopt.Options { return sockopt.Options{Force: x.plan.ForceBuffers} }
+func (x *session) options() sockopt.Options { return endpoint.Options(x.plan) }
 
 // admit awaits the plan and answers it: with a port and a token, or with why not.
 func (x *session) admit(ctx context.Context) error {

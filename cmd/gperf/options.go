@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/client"
+	"gperf/flow"
 	"gperf/internal/units"
 	"gperf/plan"
 	"gperf/result/encode"
@@ -54,6 +55,18 @@ func clientFlags() []option[clientOptions] {
 			apply: func(t *o, s string) error { return parseCount(&t.Plan.Bytes, s) }},
 		{name: "transactions", value: "N", category: catTest, usage: "end after this many transactions, the sum over the streams",
 			apply: func(t *o, s string) error { return parseCount(&t.Plan.Transactions, s) }},
+		{name: "bidir", category: catTest, isBool: true, usage: "streams in both directions at once",
+			apply: func(t *o, s string) error { return parseBool(&t.Plan.Bidir, s) }},
+		{name: "rate", value: "RATE", category: catTest, usage: "pace each stream's sender: 1G, 100Mbit; VALUE or CLIENT:SERVER",
+			apply: func(t *o, s string) (err error) {
+				t.Plan.Client.Rate, t.Plan.Server.Rate, err = plan.ParsePair(s, parseRate)
+				return err
+			}},
+		{name: "threads", value: "N", category: catTest, usage: "use the epoll engine with this many threads, VALUE or CLIENT:SERVER (default: a thread per stream up to " + strconv.Itoa(flow.MaxBlocking) + " streams)",
+			apply: func(t *o, s string) (err error) {
+				t.Plan.Client.Threads, t.Plan.Server.Threads, err = plan.ParsePair(s, parsePositiveInt)
+				return err
+			}},
 		{name: "cpu", value: "CPUS", category: catTest, usage: "pin the streams' threads to these CPUs in turn: 0,2 or CLIENT:SERVER as 0,2:1,3",
 			apply: func(t *o, s string) (err error) {
 				t.Plan.Client.CPUs, t.Plan.Server.CPUs, err = plan.ParsePair(s, parseCPUs)
@@ -218,6 +231,19 @@ func parseInt(n *int, s string) error {
 	}
 	*n = v
 	return nil
+}
+
+func parsePositiveInt(s string) (n int, err error) {
+	err = parseInt(&n, s)
+	return n, err
+}
+
+func parseRate(s string) (int64, error) {
+	rate, err := units.ParseBitRate(s)
+	if err == nil && (rate < plan.MinRate || rate > plan.MaxRate) {
+		err = fmt.Errorf("not between %s and %s", units.BitRate(plan.MinRate), units.BitRate(plan.MaxRate))
+	}
+	return int64(rate), err
 }
 
 func parseMessageSize(s string) (int, error) {

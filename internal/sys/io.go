@@ -5,6 +5,7 @@
 package sys
 
 import (
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -42,3 +43,30 @@ func ThreadCPU(tid int) (int64, error) {
 	}
 	return ts.Nano(), nil
 }
+
+// Nanosleep sleeps for ns nanoseconds, or until a signal comes.
+func Nanosleep(ns int64) {
+	ts := unix.NsecToTimespec(ns)
+	_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0)
+}
+
+// EpollWait is epoll_pwait2(2), which takes its time-out in ns; on kernels before
+// 5.11, which lack it, epoll_pwait(2) with the time-out rounded up to a
+// millisecond. Like Send it goes around Go's scheduler; a signal always ends
+// it with EINTR.
+func EpollWait(epoll int, events []unix.EpollEvent, ns int64) (int, unix.Errno) {
+	if !noPwait2.Load() {
+		ts := unix.NsecToTimespec(ns)
+		ready, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(unsafe.Pointer(&ts)), 0, 0)
+		if errno != unix.ENOSYS {
+			return int(ready), errno
+		}
+		noPwait2.Store(true)
+	}
+	const ms = 1e6
+	ready, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr((ns+ms-1)/ms), 0, 0)
+	return int(ready), errno
+}
+
+// noPwait2 is set when the kernel has no epoll_pwait2.
+var noPwait2 atomic.Bool

@@ -46,6 +46,7 @@ var layout = [][]folder{
 	{{"lab", []string{netlink, netns, unixPkg}}, {"sweep", nil}, {"compare", nil}, {"report", nil}},
 	{{"netperf", nil}},
 	{{"client", []string{unixPkg}}, {"server", []string{unixPkg}}},
+	{{"endpoint", nil}},
 	{{"flow", []string{hdrPkg, unixPkg}}, {"control", nil}, {"host", []string{netlink, procfs, unixPkg}}},
 	{{"result/encode", nil}},
 	{{"result", []string{hdrPkg}}},

@@ -110,11 +110,11 @@ func bulkStream(id int, received, retransmits uint64) result.Stream {
 			Role: plan.Sender, Local: client, Remote: "192.0.2.2:12866", Duration: 2.0001,
 			SentBytes: received + 2_097_152, AckedBytes: new(received), SendCalls: 8_990, ShortSends: 1,
 			RetransSegs: new(retransmits), RetransBytes: new(1448 * retransmits), SegmentsOut: new(received / 1448), RTOEvents: new(uint64(0)),
-			Thread: result.Thread{CPUSeconds: new(0.655), CPUs: []int{2 * (id - 1)}}, TCPInfo: info,
+			Thread: &result.Thread{Streams: 1, CPUs: []int{2 * (id - 1)}, ThreadUse: result.ThreadUse{CPUSeconds: new(0.655)}}, TCPInfo: info,
 		},
 		Server: &result.StreamEnd{
 			Role: plan.Receiver, Local: "192.0.2.2:12866", Remote: client, Duration: 2,
-			ReceivedBytes: received, ReceiveCalls: 20_006, Thread: result.Thread{}, TCPInfo: result.InfoPair{End: end},
+			ReceivedBytes: received, ReceiveCalls: 20_006, Thread: nil, TCPInfo: result.InfoPair{End: end},
 		},
 	}
 }
@@ -192,12 +192,12 @@ func rrRun(t testing.TB) *result.Run {
 		Client: &result.StreamEnd{
 			Role: plan.Requester, Local: "[::1]:40001", Remote: "[::1]:12866", Duration: 0.012,
 			SentBytes: 6336, ReceivedBytes: 101_376, SendCalls: 99, ReceiveCalls: 99,
-			Thread: result.Thread{CPUSeconds: new(0.004)},
+			Thread: &result.Thread{Streams: 1, ThreadUse: result.ThreadUse{CPUSeconds: new(0.004)}},
 		},
 		Server: &result.StreamEnd{
 			Role: plan.Responder, Local: "[::1]:12866", Remote: "[::1]:40001", Duration: 0.012,
 			SentBytes: 101_376, ReceivedBytes: 6336, SendCalls: 99, ReceiveCalls: 99,
-			Thread: result.Thread{CPUSeconds: new(0.005)},
+			Thread: &result.Thread{Streams: 1, ThreadUse: result.ThreadUse{CPUSeconds: new(0.005)}},
 		},
 	}}
 	r.Intervals = []result.Interval{{

@@ -57,10 +57,10 @@ func streamRow(s *result.Stream) row {
 		}
 	}
 	if s.Client != nil {
-		f.clientCPU, f.clientWindow = s.Client.Thread.CPUSeconds, &s.Client.Duration
+		f.clientCPU, f.clientWindow = ownCPU(s.Client.Thread), &s.Client.Duration
 	}
 	if s.Server != nil {
-		f.serverCPU, f.serverWindow = s.Server.Thread.CPUSeconds, &s.Server.Duration
+		f.serverCPU, f.serverWindow = ownCPU(s.Server.Thread), &s.Server.Duration
 	}
 	if f.transactions != nil {
 		f.tps = ratio(float64(*f.transactions), f.duration)
@@ -150,4 +150,13 @@ func ratio(n float64, d *float64) *float64 {
 	}
 	f := n / *d
 	return &f
+}
+
+// ownCPU is the CPU time of a thread that drives one stream alone; of a shared
+// one nobody can say which stream's it was.
+func ownCPU(t *result.Thread) *float64 {
+	if t == nil || t.Streams != 1 {
+		return nil
+	}
+	return t.CPUSeconds
 }

@@ -1,0 +1,133 @@
+// Package endpoint runs one end of a test, the client's or the server's: it
+// reads the machine at the edges of the windows, keeps the audit of the knobs,
+// and makes one report of it all. The exchange with the other end is its
+// callers'.
+package endpoint
+
+import (
+	"context"
+	"fmt"
+
+	"gperf/flow"
+	"gperf/host"
+	"gperf/plan"
+	"gperf/result"
+	"gperf/sockopt"
+)
+
+// An Endpoint is one end of one test.
+type Endpoint struct {
+	Plan *plan.Test
+	End  sockopt.End
+	// Host describes this end's machine; the counters of its route's device
+	// are read.
+	Host *result.Host
+	// Streams are the knobs as read back after setting, in the order of the
+	// streams.
+	Streams []sockopt.StreamReadings
+
+	env  sockopt.Env
+	test *flow.Test
+}
+
+// Prepare takes over the connected sockets and makes the test ready to start.
+func (e *Endpoint) Prepare(sockets []flow.Socket) error {
+	e.env = sockopt.LocalEnv(sockopt.Options{Force: e.Plan.ForceBuffers})
+	var err error
+	e.test, err = flow.NewTest(e.Plan, e.End, sockets)
+	return err
+}
+
+// Audit judges the knobs of this end by what has been read so far.
+func (e *Endpoint) Audit() []sockopt.Row {
+	return sockopt.Audit(e.End, e.Plan.End(e.End).Knobs, e.env, e.Streams)
+}
+
+// Close ends the test at once and closes its sockets.
+func (e *Endpoint) Close() {
+	if e.test != nil {
+		e.test.Close()
+	}
+}
+
+// Run runs the test. Once both ends have their last samples it calls settle, in
+// which the callers agree that the test is over, and then closes the sockets.
+// The report holds what was measured also when the error isn't nil.
+func (e *Endpoint) Run(ctx context.Context, link flow.Link, settle func(context.Context) error) (*result.Report, error) {
+	edges := make([]edge, 0, 2)
+	link.Edge = func() { edges = append(edges, e.edge()) }
+	halves, err := e.test.Run(ctx, link)
+	if err == nil {
+		err = settle(ctx)
+	}
+	if ferr := e.test.Finish(halves); err == nil {
+		err = ferr
+	}
+	for i := range e.Streams {
+		e.Streams[i].AtStart, e.Streams[i].AtEnd = e.test.AtStart[i], e.test.AtEnd[i]
+	}
+	r := &result.Report{Halves: halves, Audit: e.Audit()}
+	if len(edges) == 2 {
+		edges[0].until(&edges[1], r)
+	}
+	return r, err
+}
+
+// An edge is what is read of the machine just outside an edge of the window.
+type edge struct {
+	cpu      host.CPUReading
+	cpuErr   error
+	counters host.Counters
+	netErr   error
+	runtime  flow.RuntimeReading
+	threads  [][]threadReading // of each direction
+}
+
+type threadReading struct {
+	host.ThreadReading
+	err error
+}
+
+func (e *Endpoint) edge() edge {
+	var r edge
+	for _, tids := range e.test.Threads() {
+		readings := make([]threadReading, len(tids))
+		for i, tid := range tids {
+			readings[i].ThreadReading, readings[i].err = host.Thread(tid)
+		}
+		r.threads = append(r.threads, readings)
+	}
+	device := ""
+	if e.Host != nil && e.Host.Device != nil {
+		device = e.Host.Device.Name
+	}
+	r.counters, r.netErr = host.ReadCounters(device)
+	r.runtime = flow.ReadRuntime()
+	r.cpu, r.cpuErr = host.ReadCPU()
+	return r
+}
+
+// until puts what happened between two edges into the report. What couldn't be
+// read stays unknown.
+func (a *edge) until(b *edge, r *result.Report) {
+	if a.cpuErr == nil && b.cpuErr == nil {
+		r.CPU = a.cpu.Until(b.cpu)
+	}
+	if a.netErr == nil && b.netErr == nil {
+		r.Counters = a.counters.Until(b.counters)
+	}
+	r.Runtime = a.runtime.Until(b.runtime)
+	for i := range r.Halves {
+		for j := range r.Halves[i].Threads {
+			if x, y := a.threads[i][j], b.threads[i][j]; x.err == nil && y.err == nil {
+				r.Halves[i].Threads[j].Use = x.Until(y.ThreadReading)
+			}
+		}
+	}
+}
+
+// Options are how the plan wants knobs to be set.
+func Options(t *plan.Test) sockopt.Options { return sockopt.Options{Force: t.ForceBuffers} }
+
+// StreamError names the stream at which err happened.
+func StreamError(stream int, err error) error { return fmt.Errorf("stream %d: %w", stream, err) }

@@ -1,0 +1,76 @@
+package flow
+
+import "golang.org/x/sys/unix"
+
+// sendLoop is the blocking loop of a bulk sender.
+func sendLoop(s *stream) {
+	for !s.stopped() {
+		if s.paced() && !s.awaitDue() {
+			continue
+		}
+		if s.sendMessage(0) == ended {
+			return
+		}
+	}
+}
+
+// sendReady is the epoll engine's: at most one message.
+func sendReady(s *stream) (outcome, uint32) {
+	if s.paced() && !s.due() {
+		return blocked, 0 // the thread's timer wakes it
+	}
+	return s.sendMessage(unix.MSG_DONTWAIT), unix.EPOLLOUT
+}
+
+// sendMessage sends a message, or what is left of one. With a limit the last
+// message is shortened to it.
+func (s *stream) sendMessage(flags int) outcome {
+	if len(s.rest) == 0 {
+		s.rest = s.worker.send
+		if s.limit > 0 {
+			s.rest = s.rest[:min(uint64(len(s.rest)), s.limit-s.sent.Load())]
+		}
+		if s.paced() {
+			s.spend(len(s.rest))
+		}
+	}
+	if o := s.sendRest(flags); o != progress {
+		return o
+	}
+	if s.limit > 0 && s.sent.Load() == s.limit {
+		return ended
+	}
+	return progress
+}
+
+// receiveLoop is the blocking loop of a bulk receiver.
+func receiveLoop(s *stream) {
+	for !s.stopped() {
+		if s.receiveMessage(0) == ended {
+			return
+		}
+	}
+}
+
+// receiveReady is the epoll engine's: one call.
+func receiveReady(s *stream) (outcome, uint32) {
+	return s.receiveMessage(unix.MSG_DONTWAIT), unix.EPOLLIN
+}
+
+// receiveMessage makes one receive. With a limit it never asks for a byte more.
+func (s *stream) receiveMessage(flags int) outcome {
+	into := s.worker.receive
+	if s.limit > 0 {
+		into = into[:min(uint64(len(into)), s.limit-s.received.Load())]
+	}
+	n, o := s.receiveInto(into, flags)
+	switch {
+	case o != progress:
+		return o
+	case n == 0:
+		return s.closedEarly()
+	case s.limit > 0 && s.received.Load() == s.limit:
+		return ended
+	}
+	return progress
+}
