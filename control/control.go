@@ -28,6 +28,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -185,6 +186,7 @@ type Conn struct {
 	mu     sync.Mutex // guards out
 	out    []byte
 	in     []byte
+	met    bool // the peer's first message has come: it speaks this protocol
 }
 
 // NewConn returns a Conn over stream.
@@ -204,19 +206,22 @@ func (c *Conn) Send(t Type, body any) error {
 }
 
 // Receive returns the next message. The body is valid until the next call. A
-// peer that isn't gperf shows by the length of its first frame or by a frame
-// that is no message: *ForeignError.
+// peer that isn't gperf shows by its first frame, which is too long or no
+// message: *ForeignError.
 func (c *Conn) Receive() (Type, json.RawMessage, error) {
 	var head [4]byte
 	if n, err := io.ReadFull(c.stream, head[:]); err != nil {
-		if err == io.ErrUnexpectedEOF {
+		if errors.Is(err, io.ErrUnexpectedEOF) && !c.met {
 			return "", nil, &ForeignError{strconv.Quote(string(head[:n]))}
 		}
 		return "", nil, err
 	}
 	length := binary.BigEndian.Uint32(head[:])
-	if length > MaxFrame {
+	switch {
+	case length > MaxFrame && !c.met:
 		return "", nil, c.foreign(head[:])
+	case length > MaxFrame:
+		return "", nil, fmt.Errorf("control: a frame of %d bytes is over the limit of %d", length, MaxFrame)
 	}
 	if cap(c.in) < int(length) {
 		// Grown as bytes arrive, not on the peer's word.
@@ -236,13 +241,21 @@ func (c *Conn) Receive() (Type, json.RawMessage, error) {
 			return "", nil, err
 		}
 	}
-	return Parse(c.in)
+	t, body, err := Parse(c.in)
+	if err != nil && !c.met {
+		return "", nil, &ForeignError{strconv.Quote(string(append(head[:], c.in[:min(len(c.in), enough)]...)))}
+	}
+	c.met = true
+	return t, body, err
 }
+
+// enough is how many bytes of a foreign peer's tell what it is.
+const enough = 28
 
 // foreign makes the error about a peer whose first bytes are head, adding a few
 // more of what it says if they are there.
 func (c *Conn) foreign(head []byte) error {
-	more := make([]byte, 28)
+	more := make([]byte, enough)
 	n, _ := c.stream.Read(more)
 	return &ForeignError{strconv.Quote(string(append(head, more[:n]...)))}
 }
@@ -277,8 +290,8 @@ func CheckHello(h *Hello) error {
 }
 
 func peerName(program string) string {
-	const enough = 64
-	if program == "" || len(program) > enough {
+	const longest = 64
+	if program == "" || len(program) > longest {
 		return "the other end"
 	}
 	return strconv.Quote(program)
