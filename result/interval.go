@@ -1,6 +1,8 @@
 package result
 
 import (
+	"math"
+
 	"gperf/plan"
 	"gperf/sockopt"
 )
@@ -66,17 +68,32 @@ func (m *Merger) Intervals(alone bool) []Interval {
 // of the measuring end and j of the other, which is 0 when alone; i is -1 when
 // there are none yet.
 func (m *Merger) edge(alone bool) (i, j int) {
-	for i := 1; i < len(m.measured.samples); i++ {
-		if alone {
-			return i, 0
+	own, other := m.measured.samples, m.other.samples
+	if alone {
+		if len(own) > 1 {
+			return 1, 0
 		}
-		for j := 1; j < len(m.other.samples); j++ {
-			if m.other.samples[j].Tick == m.measured.samples[i].Tick {
-				return i, j
-			}
+		return -1, 0
+	}
+	for i, j = 1, 1; i < len(own) && j < len(other); {
+		switch a, b := own[i].order(), other[j].order(); {
+		case a < b:
+			i++
+		case a > b:
+			j++
+		default:
+			return i, j
 		}
 	}
 	return -1, 0
+}
+
+// order is the sample's place among those of its series.
+func (s *Sample) order() int {
+	if s.Tick == LastTick {
+		return math.MaxInt
+	}
+	return s.Tick
 }
 
 // interval is what lies between the first samples and samples i and j.
