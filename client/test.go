@@ -589,20 +589,5 @@ func (x *test) merge() error {
 		}
 	}
 	x.run.Audit = append(x.own.Audit[:len(x.own.Audit):len(x.own.Audit)], x.theirs.Audit...)
-	x.run.Warnings = append(x.run.Warnings, auditWarnings(x.run.Audit)...)
 	return x.run.Merge(x.own, &x.theirs, &x.clock)
-}
-
-// auditWarnings are what a reader must know of knobs that weren't honoured to
-// the letter, though the test was allowed to run.
-func auditWarnings(rows []sockopt.Row) (all []result.Warning) {
-	for _, r := range rows {
-		switch r.Verdict {
-		case sockopt.Clamped, sockopt.Raised, sockopt.NotHeld, sockopt.NoEffect, sockopt.Ignored, sockopt.Unsupported:
-			all = append(all, result.Warning{
-				Code: string(r.Verdict), End: r.End, Stream: r.Stream, Message: fmt.Sprintf("%s: %s", r.Knob, r.Detail),
-			})
-		}
-	}
-	return all
 }

@@ -10,6 +10,7 @@ import (
 
 	"gperf/flow"
 	"gperf/host"
+	"gperf/internal/sys"
 	"gperf/plan"
 	"gperf/result"
 	"gperf/sockopt"
@@ -25,14 +26,25 @@ type Endpoint struct {
 	// Streams are the knobs as read back after setting, in the order of the
 	// streams.
 	Streams []sockopt.StreamReadings
+	// Before is a reading of the counters from before the connections were set
+	// up.
+	Before host.Counters
+	// OtherTests is how many other tests this process has begun to run, now.
+	OtherTests func() int
 
-	env  sockopt.Env
-	test *flow.Test
+	env        sockopt.Env
+	test       *flow.Test
+	synCookies bool
 }
 
 // Prepare takes over the connected sockets and makes the test ready to start.
 func (e *Endpoint) Prepare(sockets []flow.Socket) error {
-	e.env = sockopt.LocalEnv(sockopt.Options{Force: e.Plan.ForceBuffers})
+	e.env = sockopt.LocalEnv(Options(e.Plan))
+	if now, err := host.ReadCounters(""); err == nil {
+		if grown := e.Before.Until(now); grown != nil {
+			e.synCookies = grown.Protocols["TcpExtSyncookiesRecv"] > 0
+		}
+	}
 	var err error
 	e.test, err = flow.NewTest(e.Plan, e.End, sockets)
 	return err
@@ -56,6 +68,10 @@ func (e *Endpoint) Close() {
 func (e *Endpoint) Run(ctx context.Context, link flow.Link, settle func(context.Context) error) (*result.Report, error) {
 	edges := make([]edge, 0, 2)
 	link.Edge = func() { edges = append(edges, e.edge()) }
+	var descriptors *int64
+	if n, ok := sys.FreeDescriptors(); ok {
+		descriptors = &n
+	}
 	halves, err := e.test.Run(ctx, link)
 	if err == nil {
 		err = settle(ctx)
@@ -66,7 +82,10 @@ func (e *Endpoint) Run(ctx context.Context, link flow.Link, settle func(context.
 	for i := range e.Streams {
 		e.Streams[i].AtStart, e.Streams[i].AtEnd = e.test.AtStart[i], e.test.AtEnd[i]
 	}
-	r := &result.Report{Halves: halves, Audit: e.Audit()}
+	r := &result.Report{Halves: halves, Audit: e.Audit(), SYNCookies: e.synCookies, Descriptors: descriptors}
+	if e.OtherTests != nil {
+		r.OtherTests = e.OtherTests()
+	}
 	if len(edges) == 2 {
 		edges[0].until(&edges[1], r)
 	}

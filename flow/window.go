@@ -9,6 +9,7 @@ import (
 	"gperf/internal/sys"
 	"gperf/plan"
 	"gperf/result"
+	"gperf/sockopt"
 	"gperf/stats"
 )
 
@@ -53,7 +54,7 @@ const (
 // a byte of theirs is missed.
 func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 	half := &result.Half{
-		Direction: g.cfg.Direction, Role: g.cfg.Role, Engine: "blocking", Streams: make([]result.HalfStream, len(g.streams)),
+		Direction: g.cfg.Direction, Role: g.cfg.Role, Engine: "blocking", Paced: g.cfg.Rate > 0, Streams: make([]result.HalfStream, len(g.streams)),
 	}
 	if g.polled {
 		half.Engine = "epoll"
@@ -99,8 +100,12 @@ func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 	}
 	half.ClosedNs = closing.AtNs
 	half.Series = append(half.Series, closing)
-	for i := range half.Streams {
-		half.Streams[i].InfoEnd = infos[i]
+	for i, s := range g.streams {
+		h := &half.Streams[i]
+		h.InfoEnd = infos[i]
+		if cc, err := sockopt.ReadCCInfo(s.fd); err == nil {
+			h.Algorithm, h.CCInfo = cc.Algorithm, cc.Fields
+		}
 	}
 	for i, after := range g.threadCPU() {
 		t := result.HalfThread{CPUs: g.workers[i].cpus}
@@ -183,6 +188,7 @@ func (g *Group) ticks(ctx context.Context, win Window, openAt int64, half *resul
 		if late := int((s.AtNs - edge) / int64(interval)); late > 0 {
 			tick += late
 			s.Tick = tick
+			half.Late += late
 		}
 		if record {
 			half.Series = append(half.Series, s)

@@ -13,6 +13,13 @@ type Report struct {
 	CPU      *EndCPU       `json:"cpu"`
 	Counters *Counters     `json:"counters"`
 	Runtime  *Runtime      `json:"runtime"`
+	// SYNCookies is set when this end answered SYNs with cookies while the
+	// test's connections were set up.
+	SYNCookies bool `json:"syn_cookies"`
+	// OtherTests is how many other tests this end ran at some time of this one.
+	OtherTests int `json:"other_tests"`
+	// Descriptors is how many more this end could have opened.
+	Descriptors *int64 `json:"descriptors"`
 }
 
 // A Half is what one end measured of one direction of a test. Times are of that
@@ -21,6 +28,8 @@ type Half struct {
 	Direction plan.Direction `json:"direction"`
 	Role      plan.Role      `json:"role"`
 	Engine    string         `json:"engine"`    // blocking or epoll
+	Paced     bool           `json:"paced"`     // a sender held to a rate
+	Late      int            `json:"late"`      // ticks that were missed because a sample came late
 	OpenedNs  int64          `json:"opened_ns"` // the window's edges, as they really were
 	ClosedNs  int64          `json:"closed_ns"`
 	Streams   []HalfStream   `json:"streams"`
@@ -37,7 +46,10 @@ type HalfStream struct {
 	Remote    string          `json:"remote"`
 	InfoStart sockopt.TCPInfo `json:"info_start"`
 	InfoEnd   sockopt.TCPInfo `json:"info_end"`
-	Error     string          `json:"error,omitempty"`
+	// Congestion control at the window's end, and what it says of itself.
+	Algorithm string             `json:"algorithm"`
+	CCInfo    map[string]float64 `json:"cc_info,omitempty"`
+	Error     string             `json:"error,omitempty"`
 }
 
 // A HalfThread is one worker thread of a half. In the blocking engine it drives

@@ -50,10 +50,29 @@ func (r *Run) Merge(client, server *Report, clock *Clock) error {
 	if sum.Latency, err = stats.SummariseLatency(latency, true); err != nil {
 		return err
 	}
+	sum.Sending = client.with(server)
 	sum.CPU.charge(&sum.Figures, sockopt.Client, client)
 	sum.CPU.charge(&sum.Figures, sockopt.Server, server)
 	r.Summary = sum
+	r.judge(client, server)
 	return nil
+}
+
+// with derives the figures of all that both ends sent.
+func (r *Report) with(o *Report) Sending {
+	var all sendings
+	for _, report := range []*Report{r, o} {
+		for i := range report.Halves {
+			h := &report.Halves[i]
+			if h.Role == plan.Receiver || len(h.Series) < 2 {
+				continue
+			}
+			for k := range h.Streams {
+				all.add(h, k)
+			}
+		}
+	}
+	return all.figures()
 }
 
 // scope says whether both ends ran on one boot of one machine.
@@ -180,6 +199,7 @@ func way(sender, receiver *Half) *Figures {
 		f.SegmentsOut = sender.grownTCP(sockopt.DataSegsOut)
 		f.RTOEvents = sender.grownTCP(sockopt.TotalRTO)
 		f.RTT = sender.rtt()
+		f.Sending = sender.sending(-1)
 	}
 	if receiver != nil {
 		f.ReceivedBytes = receiver.grown(func(s *Sample) []uint64 { return s.Received })
@@ -378,7 +398,7 @@ func (p *pair) streams(latency *hdrhistogram.Histogram) ([]Stream, error) {
 			continue
 		}
 		opening, closing := m.edges()
-		if m.Role == plan.Receiver {
+		if p.direction != plan.Both {
 			s.Throughput = rate(closing.Received[i]-opening.Received[i], m.seconds())
 			continue
 		}
@@ -392,7 +412,7 @@ func (p *pair) streams(latency *hdrhistogram.Histogram) ([]Stream, error) {
 // one stream gives that stream's own.
 func (p *pair) latencies(streams []Stream, total *hdrhistogram.Histogram) error {
 	m := p.measure()
-	if m == nil {
+	if m == nil || p.direction != plan.Both {
 		return nil
 	}
 	for _, t := range m.Threads {
@@ -439,7 +459,12 @@ func (h *Half) stream(i int) *StreamEnd {
 		SegmentsOut:   tcp(opening, closing, sockopt.DataSegsOut, i),
 		RTOEvents:     tcp(opening, closing, sockopt.TotalRTO, i),
 		Thread:        h.thread(from.ID),
+		Options:       negotiated(from.InfoEnd),
+		Sending:       h.sending(i),
 		TCPInfo:       InfoPair{Start: document(from.InfoStart), End: document(from.InfoEnd)},
+	}
+	if from.Algorithm != "" {
+		e.Congestion = Congestion{&from.Algorithm, from.CCInfo}
 	}
 	if from.Error != "" {
 		e.Error = &from.Error

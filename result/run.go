@@ -39,6 +39,7 @@ type Run struct {
 	Status    Status            `json:"status" doc:"complete, partial (ended early: the figures are of what was measured) or failed (nothing was measured)"`
 	Error     *Error            `json:"error" doc:"why the run is not complete; null when it is"`
 	Warnings  []Warning         `json:"warnings" doc:"what a reader must know before trusting or comparing the figures"`
+	Trust     Trust             `json:"trust" doc:"whether the figures can be taken at face value"`
 	Plan      *plan.Test        `json:"plan" doc:"what was asked for, defaults filled in; null when the command line itself was wrong"`
 	Hosts     Ends[*Host]       `json:"hosts" doc:"the machines"`
 	Engines   Ends[*Engine]     `json:"engines" doc:"how each end's workers waited for their sockets"`
@@ -48,6 +49,7 @@ type Run struct {
 	Streams   []Stream          `json:"streams" doc:"the figures of each stream"`
 	Intervals []Interval        `json:"intervals" doc:"the figures of each reporting interval, if intervals were asked for"`
 	Counters  Ends[*Counters]   `json:"counters" doc:"what each end's counters grew by over the window"`
+	Repeat    *Repeat           `json:"repeat" doc:"the series of runs that this one is the middle one of; null for a single run"`
 }
 
 // Build names a gperf binary.
@@ -69,6 +71,12 @@ type Warning struct {
 	End     string `json:"end" doc:"client or server; empty: the run as a whole"`
 	Stream  *int   `json:"stream" doc:"the stream it's about; null: not a single one"`
 	Message string `json:"message" doc:"one sentence"`
+}
+
+// Trust is whether a run's figures can be taken at face value.
+type Trust struct {
+	OK      bool     `json:"ok" doc:"no reason was found not to"`
+	Reasons []string `json:"reasons" doc:"the reasons why not, one sentence each"`
 }
 
 // Ends is one value for each end.
@@ -108,6 +116,7 @@ type Figures struct {
 	ReceiveCalls  *uint64        `json:"receive_calls" doc:"receive calls that moved bytes, inside the receiver's window"`
 	StartSkew     *float64       `json:"start_skew_seconds" doc:"how much later the sender's window opened than the receiver's, by one clock"`
 	StopSkew      *float64       `json:"stop_skew_seconds" doc:"how much later the sender's window closed than the receiver's, by one clock"`
+	Sending
 }
 
 // RTT gathers the smoothed round-trip times of several streams.
@@ -121,6 +130,7 @@ type RTT struct {
 // Figures itself; each direction's own in Directions.
 type Summary struct {
 	Figures
+	Diagnosis  []string   `json:"diagnosis" doc:"what bounded the result, by rule, the strongest first, each sentence with its evidence"`
 	Directions Directions `json:"directions" doc:"the same figures for each direction; null where nothing flowed"`
 	CPU        CPU        `json:"cpu" doc:"what the window cost in CPU time"`
 	Clock      *Clock     `json:"clock" doc:"offset between the two ends' monotonic clocks"`
@@ -177,24 +187,27 @@ type Stream struct {
 
 // StreamEnd is one end of a stream, inside that end's window.
 type StreamEnd struct {
-	Role          plan.Role `json:"role" doc:"sender, receiver, requester or responder"`
-	Local         string    `json:"local_address" doc:"this end's address and port"`
-	Remote        string    `json:"remote_address" doc:"the other end's address and port"`
-	Duration      float64   `json:"duration_seconds" doc:"length of this end's window"`
-	SentBytes     uint64    `json:"sent_bytes" doc:"payload handed to this end's kernel"`
-	AckedBytes    *uint64   `json:"acked_bytes" doc:"payload acknowledged to this end"`
-	ReceivedBytes uint64    `json:"received_bytes" doc:"payload received by this end"`
-	SendCalls     uint64    `json:"send_calls" doc:"send calls that moved bytes"`
-	ReceiveCalls  uint64    `json:"receive_calls" doc:"receive calls that moved bytes"`
-	ShortSends    uint64    `json:"short_sends" doc:"sends that the kernel cut short"`
-	Interruptions uint64    `json:"interruptions" doc:"calls that a signal or a socket time-out interrupted before a byte moved"`
-	RetransSegs   *uint64   `json:"retransmitted_segments" doc:"segments this end retransmitted"`
-	RetransBytes  *uint64   `json:"retransmitted_bytes" doc:"payload bytes this end retransmitted"`
-	SegmentsOut   *uint64   `json:"segments_out" doc:"segments with payload this end sent"`
-	RTOEvents     *uint64   `json:"rto_events" doc:"retransmission time-outs at this end"`
-	Thread        *Thread   `json:"thread" doc:"the worker thread; null when nothing is known of it"`
-	TCPInfo       InfoPair  `json:"tcp_info" doc:"TCP_INFO at the edges of the window"`
-	Error         *string   `json:"error" doc:"what ended this end of the stream early; null: nothing did"`
+	Role          plan.Role  `json:"role" doc:"sender, receiver, requester or responder"`
+	Local         string     `json:"local_address" doc:"this end's address and port"`
+	Remote        string     `json:"remote_address" doc:"the other end's address and port"`
+	Duration      float64    `json:"duration_seconds" doc:"length of this end's window"`
+	SentBytes     uint64     `json:"sent_bytes" doc:"payload handed to this end's kernel"`
+	AckedBytes    *uint64    `json:"acked_bytes" doc:"payload acknowledged to this end"`
+	ReceivedBytes uint64     `json:"received_bytes" doc:"payload received by this end"`
+	SendCalls     uint64     `json:"send_calls" doc:"send calls that moved bytes"`
+	ReceiveCalls  uint64     `json:"receive_calls" doc:"receive calls that moved bytes"`
+	ShortSends    uint64     `json:"short_sends" doc:"sends that the kernel cut short"`
+	Interruptions uint64     `json:"interruptions" doc:"calls that a signal or a socket time-out interrupted before a byte moved"`
+	RetransSegs   *uint64    `json:"retransmitted_segments" doc:"segments this end retransmitted"`
+	RetransBytes  *uint64    `json:"retransmitted_bytes" doc:"payload bytes this end retransmitted"`
+	SegmentsOut   *uint64    `json:"segments_out" doc:"segments with payload this end sent"`
+	RTOEvents     *uint64    `json:"rto_events" doc:"retransmission time-outs at this end"`
+	Options       *Options   `json:"options" doc:"what the handshake negotiated"`
+	Congestion    Congestion `json:"congestion" doc:"congestion control at the end of the window"`
+	Thread        *Thread    `json:"thread" doc:"the worker thread; null when nothing is known of it"`
+	TCPInfo       InfoPair   `json:"tcp_info" doc:"TCP_INFO at the edges of the window"`
+	Error         *string    `json:"error" doc:"what ended this end of the stream early; null: nothing did"`
+	Sending
 }
 
 // Thread is the worker thread that drives one end of a stream.
@@ -202,6 +215,12 @@ type Thread struct {
 	Streams int   `json:"streams" doc:"streams that the thread drives: 1 in the blocking engine; its figures are of all of them together"`
 	CPUs    []int `json:"cpus_allowed" doc:"affinity mask as read back, when pinned; null: unpinned"`
 	ThreadUse
+}
+
+// Congestion is the congestion control of one end of a stream.
+type Congestion struct {
+	Algorithm *string            `json:"algorithm" doc:"its name"`
+	Info      map[string]float64 `json:"info" doc:"what it says of itself (TCP_CC_INFO), by name with units; null when it says nothing, as cubic and reno do"`
 }
 
 // Engine says how one end's workers waited for their sockets.

@@ -76,6 +76,7 @@ type Server struct {
 
 	mu    sync.Mutex
 	tests map[token]*session // from admission to end
+	begun uint64             // tests ever admitted
 }
 
 // A token ties data connections to their test.

@@ -72,8 +72,11 @@ type session struct {
 
 	plan     *plan.Test
 	token    token
-	port     uint16 // data port
-	listener int    // own listener; -1: none
+	before   host.Counters // from before the data connections
+	running  int           // tests that were running when this one was admitted
+	begun    uint64        // number of this test
+	port     uint16        // data port
+	listener int           // own listener; -1: none
 	arrivals chan flow.Socket
 }
 
@@ -194,7 +197,9 @@ func (x *session) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	end := &endpoint.Endpoint{Plan: x.plan, End: sockopt.Server, Host: x.host, Streams: readings}
+	end := &endpoint.Endpoint{
+		Plan: x.plan, End: sockopt.Server, Host: x.host, Streams: readings, Before: x.before, OtherTests: x.others,
+	}
 	if err := end.Prepare(sockets); err != nil {
 		return refusal("plan", fmt.Errorf("server: %w", err))
 	}
@@ -236,6 +241,7 @@ func (x *session) measure(ctx context.Context, end *endpoint.Endpoint) error {
 	if err != nil {
 		return err
 	}
+	x.leave() // before the client can ask for its next test
 	for _, h := range report.Halves {
 		for _, s := range h.Series {
 			if err := x.Send(control.TypeSeries, control.Sample{Direction: h.Direction, Sample: s}); err != nil {
@@ -346,6 +352,7 @@ func (x *session) prepare() error {
 	if err := sys.NeedDescriptors(streams + spareDescriptors); err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
+	x.before, _ = host.ReadCounters("") // a failed reading compares as unknown
 	_, _ = rand.Read(x.token[:])
 	x.arrivals = make(chan flow.Socket, streams)
 	if knobs.NeedsListener() {
@@ -364,8 +371,18 @@ func (x *session) prepare() error {
 	if n := len(x.server.tests); n >= x.server.cfg.Limits.Tests {
 		return fmt.Errorf("%d tests are running, this server's limit", n)
 	}
+	x.running = len(x.server.tests)
 	x.server.tests[x.token] = x
+	x.server.begun++
+	x.begun = x.server.begun
 	return nil
+}
+
+// others is how many other tests the server has run at some time of this one.
+func (x *session) others() int {
+	x.server.mu.Lock()
+	defer x.server.mu.Unlock()
+	return x.running + int(x.server.begun-x.begun)
 }
 
 // spareDescriptors is what a test needs besides its streams.

@@ -10,16 +10,23 @@ import (
 // NeedDescriptors returns an error that gives both numbers when this process
 // can't open n more descriptors under its RLIMIT_NOFILE, see getrlimit(2).
 func NeedDescriptors(n int) error {
+	// Where it isn't known, the calls themselves will tell.
+	if free, ok := FreeDescriptors(); ok && free < int64(n) {
+		return fmt.Errorf("%d descriptors are needed, %d are available (see ulimit -n)", n, max(free, 0))
+	}
+	return nil
+}
+
+// FreeDescriptors is how many more descriptors this process can open; false
+// when that can't be known.
+func FreeDescriptors() (int64, bool) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return nil // not known: the calls themselves will tell
+		return 0, false
 	}
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		return nil
+		return 0, false
 	}
-	if free := int64(limit.Cur) - int64(len(open)); free < int64(n) {
-		return fmt.Errorf("%d descriptors are needed, %d are available (limit %d, see ulimit -n)", n, max(free, 0), limit.Cur)
-	}
-	return nil
+	return int64(min(limit.Cur, 1<<62)) - int64(len(open)), true
 }

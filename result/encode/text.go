@@ -59,9 +59,20 @@ func figures(b *bytes.Buffer, r *result.Run) {
 	}
 	if r.Summary != nil {
 		totals(b, &r.Summary.Figures)
+		directions(b, &r.Summary.Directions)
 		cpu(b, &r.Summary.CPU)
 	}
 	audit(b, r.Audit)
+	if r.Summary != nil {
+		for i, sentence := range r.Summary.Diagnosis {
+			if i == 0 {
+				printLine(b, "diagnosis: %s", sentence)
+			} else {
+				printLine(b, "           %s", sentence)
+			}
+		}
+	}
+	series(b, r.Repeat)
 	for _, w := range r.Warnings {
 		printLine(b, "warning: %s%s (%s)", where(w.End, w.Stream), w.Message, w.Code)
 	}
@@ -159,9 +170,60 @@ func totals(b *bytes.Buffer, f *result.Figures) {
 	}
 	add("retransmits", part(f.RetransSegs, count, " segments"), part(f.RetransBytes, size, ""),
 		part(f.RTOEvents, count, " time-outs"), part(f.SegmentsOut, count, " segments sent in all"))
+	add("segments", part(f.PayloadPerSegment, decimal, " B of payload each"), part(f.MessagesPerSegment, messages, " messages each"))
+	add("sender held", part(f.Limited.Rwnd, percent, " by the receiver's window"), part(f.Limited.Sndbuf, percent, " by the send buffer"),
+		part(f.Limited.Blocked, percent, " blocked in send"), part(f.Limited.Busy, percent, " busy"))
 	table(b, left, rows)
 	b.WriteByte('\n')
 }
+
+// series prints the runs of a series and what they say together.
+func series(b *bytes.Buffer, r *result.Repeat) {
+	if r == nil {
+		return
+	}
+	rate := units.BitRate
+	if r.Metric == "transactions_per_second" {
+		rate = func(v float64) string { return decimal(v) + " trans/s" }
+	}
+	rows := [][]string{{"run", "rate", "retrans", "machine CPU", "status"}}
+	for i, t := range r.Trials {
+		rows = append(rows, []string{strconv.Itoa(i + 1), show(cmp.Or(t.TPS, t.Throughput), rate), show(t.RetransSegs, count),
+			show(t.ClientCPU, percent), string(t.Status)})
+	}
+	table(b, right, rows)
+	s := r.Statistics
+	printLine(b, "%s: mean %s, stddev %s, median %s, %s .. %s", plural(s.N, "complete run"),
+		show(s.Mean, rate), show(s.Stddev, rate), show(s.Median, rate), show(s.Min, rate), show(s.Max, rate))
+	if c := r.Confidence; c != nil {
+		word := "not reached"
+		if c.Reached {
+			word = "reached"
+		}
+		printLine(b, "the mean is known to ±%s at a confidence of %g %%; ±%g %% was asked for: %s", show(c.HalfWidth, percent), c.Level, c.Width/2, word)
+	}
+	b.WriteByte('\n')
+}
+
+// directions prints the rates of each way when payload went both ways in bulk.
+func directions(b *bytes.Buffer, d *result.Directions) {
+	if d.ClientToServer == nil || d.ServerToClient == nil || d.ClientToServer.Throughput == nil || d.ServerToClient.Throughput == nil {
+		return
+	}
+	rows := [][]string{{"", "throughput", "received", "retransmits"}}
+	for _, way := range []struct {
+		direction plan.Direction
+		figures   *result.Figures
+	}{{plan.ClientToServer, d.ClientToServer}, {plan.ServerToClient, d.ServerToClient}} {
+		f := way.figures
+		rows = append(rows, []string{arrow(way.direction), show(f.Throughput, units.BitRate), show(f.ReceivedBytes, size), show(f.RetransSegs, count)})
+	}
+	table(b, right, rows)
+	b.WriteByte('\n')
+}
+
+// messages prints a number of messages, which may be far below one.
+func messages(v float64) string { return strconv.FormatFloat(v, 'g', 2, 64) }
 
 // part is a figure with its noun, nothing when it isn't known.
 func part[T any](p *T, format func(T) string, noun string) string {
