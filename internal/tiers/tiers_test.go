@@ -55,6 +55,7 @@ var layout = [][]folder{
 	{{"splice", []string{unixPkg}}},
 	{{"stats", []string{hdrPkg}}},
 	{
+		{"internal/acceptance", nil},
 		{"internal/golden", []string{goCmp}},
 		{"internal/netnstest", []string{netlink, netns, unixPkg}},
 		{"internal/sys", []string{unixPkg}},
