@@ -87,6 +87,12 @@ func listenData(addr netip.Addr, r PortRange, knobs sockopt.Settings, o sockopt.
 	return -1, fmt.Errorf("no free port in --data-ports %d-%d: %w", r.First, r.Last, err)
 }
 
+// CheckListen reports why a text is no address for Config.Listen.
+func CheckListen(s string) error {
+	_, err := parseListen(s, 0)
+	return err
+}
+
 // parseListen reads an address to listen on: HOST:PORT, :PORT, HOST or [HOST].
 // The host is a literal address; empty means every address.
 func parseListen(s string, port uint16) (netip.AddrPort, error) {

@@ -14,13 +14,22 @@ import (
 // A boolean flag never takes the next argument. "--nodelay on" is so likely a
 // slip that the pair is made one bad argument, which parse then refuses, rather
 // than "on" the name of a host.
-func arrange(app *cli.App, args []string) []string {
+//
+// wantsHelp is true if one of the arguments asks for help, however wrong the
+// others are.
+func arrange(app *cli.App, args []string) (arranged []string, command *cli.Command, wantsHelp bool) {
 	if len(args) < 2 {
-		return args
+		return args, nil, false
 	}
-	command := app.Command(args[1])
+	if args[1] == "help" { // gperf help COMMAND is gperf COMMAND --help
+		if len(args) == 2 {
+			return args, nil, true
+		}
+		args = append([]string{args[0], args[2], "--help"}, args[3:]...)
+	}
+	command = app.Command(args[1])
 	if command == nil {
-		return args
+		return args, nil, isHelp(args[1])
 	}
 	flags, plain := slices.Clone(args[:2]), []string{}
 	for i := 2; i < len(args); i++ {
@@ -32,29 +41,32 @@ func arrange(app *cli.App, args []string) []string {
 			i = len(args)
 		case !isFlag:
 			plain = append(plain, arg)
+		case isHelp(arg):
+			wantsHelp = true
 		case strings.Contains(arg, "="):
 			flags = append(flags, arg)
 		default:
 			flags = append(flags, arg)
 			switch f := findFlag(command, name); {
 			case f == nil || i+1 == len(args):
-			case !isBool(f):
+			case !f.isBool:
 				i++
 				flags = append(flags, args[i])
 			case looksBoolean(args[i+1]):
 				i++
-				flags[len(flags)-1] = arg + "=" + bareValue + args[i]
+				flags[len(flags)-1] = arg + "=" + standsApart + args[i]
 			}
 		}
 	}
 	if len(plain) > 0 {
 		flags = append(append(flags, "--"), plain...)
 	}
-	return flags
+	return flags, command, wantsHelp
 }
 
-// bareValue marks a value that stood apart from its boolean flag.
-const bareValue = "\x00"
+// standsApart marks a value that stood apart from its boolean flag. No argument
+// of a process can hold it.
+const standsApart = "\x00"
 
 // flagName is the name in an argument such as --name, -n or --name=value.
 func flagName(arg string) (string, bool) {
@@ -66,30 +78,17 @@ func flagName(arg string) (string, bool) {
 	return name, true
 }
 
-func findFlag(c *cli.Command, name string) cli.Flag {
-	for _, f := range c.Flags {
-		if slices.Contains(f.Names(), name) {
-			return f
-		}
-	}
-	return nil
-}
+func isHelp(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }
 
-func isBool(f cli.Flag) bool {
-	switch f := f.(type) {
-	case *cli.BoolFlag:
-		return true
-	case *cli.GenericFlag:
-		v, ok := f.Value.(*optionValue)
-		return ok && v.IsBoolFlag()
-	}
-	return false
-}
-
+// looksBoolean reports whether s is what might follow a boolean flag for its
+// value.
 func looksBoolean(s string) bool {
+	if s == "" {
+		return false
+	}
 	for _, half := range strings.Split(s, ":") {
 		switch strings.ToLower(half) {
-		case "on", "off", "true", "false", "yes", "no", "0", "1", "":
+		case "on", "off", "true", "false", "yes", "no", "0", "1", "auto", "":
 		default:
 			return false
 		}

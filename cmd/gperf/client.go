@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -19,50 +19,84 @@ import (
 	"gperf/sockopt"
 )
 
-func clientCommand() *cli.Command {
+func clientCommand(args []string) *cli.Command {
 	options := clientFlags()
 	return &cli.Command{
 		Name:      "client",
 		Usage:     "run one test against a server, or over loopback against one of its own",
 		ArgsUsage: "[HOST[:PORT]]",
-		Description: "Without HOST the client starts a server of its own and tests over loopback.\n" +
-			"Every knob takes VALUE for both ends, or CLIENT:SERVER, either of which may be empty.",
-		Flags:  flags(options),
-		Action: func(c *cli.Context) error { return runClient(c, options) },
+		Description: "Without HOST the client starts a server of its own and tests over loopback. Flags may stand before or after HOST.\n\n" +
+			"Every knob takes VALUE for both ends, or CLIENT:SERVER, either of which may be empty. A boolean knob is bare or has its value joined to it: --nodelay, --nodelay=on:off. " +
+			"The value auto makes no call. Sizes accept 8K, 8KiB and 8192 (K and KiB are 1024 bytes, kB is 1000); times are seconds, or have a unit, as in 250ms.",
+		Flags: flags(options),
+		Action: func(c *cli.Context) error {
+			if err := runClient(c, options); err != nil {
+				return reported(c.App.Writer, args, err)
+			}
+			return nil
+		},
+		OnUsageError: func(c *cli.Context, err error, _ bool) error {
+			return reported(c.App.Writer, args, usage("client: %w (see gperf client --help)", libraryError(err, args)))
+		},
 	}
 }
 
+// runClient runs a test. An error that it returns is in no document yet, unless
+// it's a failedRun.
 func runClient(c *cli.Context, options []option[clientOptions]) error {
 	o, host, err := readClient(c, options)
 	if err != nil {
-		return usageDocument(c, usage("client: %w", err))
+		return usage("client: %w", err)
 	}
 	out, closeOutput, err := openOutput(c.App.Writer, o.output)
 	if err != nil {
-		return usageDocument(c, usage("client: %w", err))
+		return usage("client: %w", err)
 	}
 	stop, release := onSignal(exitSignal)
 	defer release()
 	o.Stop = stop
 
-	if host == "" {
-		child, err := startServer(c.App.ErrWriter)
-		if err != nil {
-			return fmt.Errorf("client: start a server: %w", err)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	watch := newWatcher(o, out, c.App.ErrWriter, cancel)
+	o.OnStart, o.OnInterval = watch.start, watch.interval
+	r := o.run(ctx, host, c.App.ErrWriter)
+	shown := watch.end()
+	wrote := o.write(out, r, watch)
+	if err := cmp.Or(shown, wrote, closeOutput()); err != nil {
+		err = fmt.Errorf("client: write the result: %w", err)
+		if shown == nil && r.Error != nil { // what went wrong before matters more
+			err = errors.Join(verdict(r), err)
 		}
-		defer child.wait()
+		return &failedRun{err}
+	}
+	if err := verdict(r); err != nil {
+		return &failedRun{err}
+	}
+	return nil
+}
+
+// run runs the test against host, or against a server of its own.
+func (o *clientOptions) run(ctx context.Context, host string, stderr io.Writer) *result.Run {
+	if host == "" {
+		child, err := startServer()
+		if err != nil {
+			r := client.NewRun(o.Build, o.Labels)
+			r.Plan = o.Plan
+			r.Error = &result.Error{Kind: "internal", Message: "client: start a server: " + err.Error(), End: sockopt.Client.String()}
+			return r
+		}
+		defer child.end(stderr)
 		o.Host, o.Port = child.addr.Addr().String(), int(child.addr.Port())
 	}
-	watch := newWatcher(o, out, c.App.ErrWriter)
-	o.OnStart, o.OnInterval = watch.start, watch.interval
-	r := client.Run(context.Background(), o.Config)
-	watch.end()
-	err = errors.Join(watch.err, o.write(out, r, watch))
-	if err = errors.Join(err, closeOutput()); err != nil {
-		return fmt.Errorf("client: write the result: %w", err)
-	}
-	return verdict(r)
+	return client.Run(ctx, o.Config)
 }
+
+// A failedRun is the error of a run whose document has been written, as far as
+// that was possible.
+type failedRun struct{ error }
+
+func (e *failedRun) Unwrap() error { return e.error }
 
 // readClient makes the client's configuration of flags and arguments.
 func readClient(c *cli.Context, options []option[clientOptions]) (*clientOptions, string, error) {
@@ -78,6 +112,9 @@ func readClient(c *cli.Context, options []option[clientOptions]) (*clientOptions
 	o.Plan.LiveStreams = o.Plan.Interval > 0 && (o.format == "jsonl" || o.format == "text" && o.Plan.Streams <= liveTextStreams)
 	if err := o.Plan.Validate(); err != nil {
 		return nil, "", err
+	}
+	if encode.NeedsLatency(o.format) && !o.Plan.Type.RequestResponse() {
+		return nil, "", fmt.Errorf("--format %s: %s has no latencies, only request/response tests have", o.format, o.Plan.Type)
 	}
 	host := c.Args().First()
 	if c.Args().Len() > 1 {
@@ -108,7 +145,10 @@ func (o *clientOptions) write(w io.Writer, r *result.Run, watch *watcher) error 
 	if err != nil {
 		return err
 	}
-	return encoder(w, r)
+	if err := encoder(w, r); err != nil && !(r.Error != nil && errors.Is(err, encode.ErrNoHistogram)) {
+		return err
+	}
+	return nil
 }
 
 // verdict is the exit status of a run, and the line on stderr.
@@ -126,33 +166,42 @@ func verdict(r *result.Run) error {
 	return &statusError{status, errors.New(r.Error.Message)}
 }
 
-// usageDocument also gives an error of usage the form of a result, on stdout,
-// if the command line asks for JSON, however wrong the rest of it is.
-func usageDocument(c *cli.Context, err error) error {
-	if c.Command.Name != "client" || !asksForJSON(os.Args) {
+// reported also gives an error the form of a result, on stdout, if the
+// arguments ask for JSON, however wrong the rest of them is.
+func reported(stdout io.Writer, args []string, err error) error {
+	var done *failedRun
+	if errors.As(err, &done) {
+		return err
+	}
+	encoder := map[string]encode.Encoder{"json": encode.JSON, "jsonl": encode.ResultJSON}[askedFormat(args)]
+	if encoder == nil {
 		return err
 	}
 	r := client.NewRun(build(), nil)
 	r.Error = &result.Error{Kind: "usage", Message: err.Error(), End: sockopt.Client.String()}
-	return errors.Join(err, encode.JSON(c.App.Writer, r))
+	return errors.Join(err, encoder(stdout, r))
 }
 
-// asksForJSON looks for the flag that does in arguments that may be unparsable.
-func asksForJSON(args []string) bool {
+// askedFormat is the format that arguments ask for which may be unparsable.
+func askedFormat(args []string) (format string) {
 	for i, arg := range args {
 		name, isFlag := flagName(arg)
-		value, _ := strings.CutPrefix(arg[min(len(arg), strings.Index(arg+"=", "=")):], "=")
+		_, value, joined := strings.Cut(arg, "=")
 		switch {
+		case arg == "--":
+			return format
 		case !isFlag:
-		case (name == "J" || name == "json") && value != "false":
-			return true
-		case name == "format" && slices.Contains([]string{"json", "jsonl"}, value):
-			return true
-		case name == "format" && value == "" && i+1 < len(args) && slices.Contains([]string{"json", "jsonl"}, args[i+1]):
-			return true
+		case name == "format" && joined:
+			format = value
+		case name == "format" && i+1 < len(args):
+			format = args[i+1]
+		case name == "J", name == "json":
+			if on := true; !joined || parseBool(&on, value) != nil || on {
+				format = "json"
+			}
 		}
 	}
-	return false
+	return format
 }
 
 // openOutput opens the file for the result; "" is stdout. A file is created

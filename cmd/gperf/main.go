@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+	"os/signal"
 	"runtime/debug"
+	"strconv"
 	"strings"
+	"syscall"
+	"unicode"
 
 	"github.com/urfave/cli/v2"
 
@@ -19,7 +22,12 @@ import (
 // version and commit are stamped in by the Makefile.
 var version, commit string
 
-func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
+func main() {
+	// A reader of stdout that has gone is an error like any other, with a line
+	// and a status: the signal would end gperf without a word.
+	signal.Ignore(syscall.SIGPIPE)
+	os.Exit(run(os.Args, os.Stdout, os.Stderr))
+}
 
 // Exit statuses, as README.md lists them.
 const (
@@ -29,20 +37,15 @@ const (
 	exitSignal = 3 // ended by a signal, partial result printed
 )
 
-// A statusError is an error with the exit status it stands for. One without an
-// error has been reported already.
+const exitStatuses = "0 complete; 1 failed, or ended early by an error; 2 wrong usage, or a plan that can't be honoured; 3 ended by a signal."
+
+// A statusError is an error with the exit status it stands for.
 type statusError struct {
 	status int
 	err    error
 }
 
-func (e *statusError) Error() string {
-	if e.err == nil {
-		return ""
-	}
-	return e.err.Error()
-}
-
+func (e *statusError) Error() string { return e.err.Error() }
 func (e *statusError) Unwrap() error { return e.err }
 
 // usage is an error in how the command was called.
@@ -52,8 +55,11 @@ func usage(format string, args ...any) error {
 
 // run is main without the globals, so that tests can call it.
 func run(args []string, stdout, stderr io.Writer) int {
-	app := newApp(stdout, stderr)
-	err := app.Run(arrange(app, args))
+	out := &checkedWriter{w: stdout}
+	err := dispatch(args, out, stderr)
+	if err == nil {
+		err = out.err // help, for one, looks at no error
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -62,49 +68,113 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if errors.As(err, &s) {
 		status = s.status
 	}
-	if err.Error() != "" {
-		fmt.Fprintf(stderr, "gperf: %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
-	}
+	fmt.Fprintf(stderr, "gperf: %s\n", printable(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	return status
 }
 
-func newApp(stdout, stderr io.Writer) *cli.App {
+func dispatch(args []string, stdout, stderr io.Writer) error {
+	app := newApp(args, stdout, stderr)
+	arranged, command, wantsHelp := arrange(app, args)
+	switch {
+	case wantsHelp && command != nil:
+		_, err := io.WriteString(stdout, commandHelp(command))
+		return err
+	case wantsHelp, len(args) < 2:
+		_, err := io.WriteString(stdout, appHelp(app))
+		return err
+	case command == nil && (args[1] == "-v" || args[1] == "-version" || args[1] == "--version"):
+		_, err := fmt.Fprintln(stdout, buildLine())
+		return err
+	}
+	return app.Run(arranged)
+}
+
+// newApp is the tree of commands. Help and the version are dispatch's, so that
+// the library has nothing to print; it reports errors and decides on nothing.
+func newApp(args []string, stdout, stderr io.Writer) *cli.App {
 	app := &cli.App{
-		Name:                      "gperf",
-		Usage:                     "measure TCP with exactly the socket settings that you ask for, and prove it",
-		Description:               "Results go to stdout, progress and messages to stderr.\nExit status: 0 complete; 1 failed; 2 usage, or a plan that can't be honoured; 3 ended by a signal.",
-		Version:                   build().Version,
-		HideHelpCommand:           true,
+		Name:  "gperf",
+		Usage: "measure TCP with exactly the socket settings that you ask for, and prove it",
+		Description: "Results go to stdout, progress and messages to stderr. An error is one line.\n\n" +
+			"Exit status: " + exitStatuses,
+		HideHelp:                  true,
+		HideVersion:               true,
 		Writer:                    stdout,
 		ErrWriter:                 stderr,
 		DisableSliceFlagSeparator: true,
-		EnableBashCompletion:      true,
-		// The library would print help, or exit, on its own.
-		ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return usage("%w", err) },
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return usage("unknown command %q (see gperf --help)", c.Args().First())
-			}
-			return cli.ShowAppHelp(c)
+		ExitErrHandler:            func(*cli.Context, error) {},
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return usage("%w (see gperf --help)", libraryError(err, args))
 		},
-		Commands: []*cli.Command{clientCommand(), serverCommand(), showCommand(), probeCommand()},
+		Action: func(c *cli.Context) error {
+			return usage("unknown command %q (see gperf --help)", c.Args().First())
+		},
+		Commands: []*cli.Command{clientCommand(args), serverCommand(), showCommand(), probeCommand()},
 	}
 	for _, c := range app.Commands {
-		name := c.Name
-		c.OnUsageError = func(c *cli.Context, err error, _ bool) error {
-			return usageDocument(c, usage("%s: %w", name, err))
+		c.HideHelp = true
+		if c.OnUsageError == nil {
+			c.OnUsageError = func(_ *cli.Context, err error, _ bool) error {
+				return usage("%s: %w (see gperf %s --help)", c.Name, libraryError(err, args), c.Name)
+			}
 		}
-		c.HideHelpCommand = true
-	}
-	cli.VersionPrinter = func(c *cli.Context) {
-		b := build()
-		if b.Commit != "" {
-			b.Commit = " (" + b.Commit + ")"
-		}
-		fmt.Fprintf(c.App.Writer, "gperf %s%s\n", b.Version, b.Commit)
 	}
 	return app
+}
+
+// libraryError says what the flag package says of the arguments in words that
+// show a flag as the user wrote it.
+func libraryError(err error, args []string) error {
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		written := shown(asWritten(name, args))
+		if len(name) > 1 && strings.Trim(name[1:], "0123456789.") == "" { // -P4, as other programs have it
+			return fmt.Errorf("unknown flag %s: a value stands apart, as in -%c %s", written, name[0], name[1:])
+		}
+		return fmt.Errorf("unknown flag %s", written)
+	}
+	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
+		return fmt.Errorf("flag %s needs a value", asWritten(name, args))
+	}
+	return err
+}
+
+func asWritten(name string, args []string) string {
+	for _, arg := range args {
+		if n, isFlag := flagName(arg); isFlag && n == name {
+			flag, _, _ := strings.Cut(arg, "=")
+			return flag
+		}
+	}
+	return dashed(name)
+}
+
+// printable shows what isn't printable as Go would write it. Parts of a message
+// may come from the other end, which must not steer the reader's terminal.
+func printable(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+// A checkedWriter remembers the first error of the writer below.
+type checkedWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checkedWriter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
 }
 
 // build says what this binary is: as stamped, else as the go command knows it.
@@ -119,11 +189,11 @@ func build() result.Build {
 	return b
 }
 
-// self is the path of this binary, for children that are to be it.
-func self() (string, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return "", err
+// buildLine is what --version prints.
+func buildLine() string {
+	b := build()
+	if b.Commit == "" {
+		return "gperf " + b.Version
 	}
-	return filepath.EvalSymlinks(path)
+	return "gperf " + b.Version + " (" + b.Commit + ")"
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"slices"
@@ -24,10 +25,9 @@ import (
 type clientOptions struct {
 	client.Config
 
-	format   string
-	output   string // file; "": stdout
-	quiet    bool
-	statedRR bool // a request/response size or burst was given
+	format string
+	output string // file; "": stdout
+	quiet  bool
 }
 
 const (
@@ -43,7 +43,7 @@ const (
 func clientFlags() []option[clientOptions] {
 	type o = clientOptions
 	options := []option[o]{
-		{name: "test", alias: "t", value: "TYPE", category: catTest, usage: "test type: " + testTypes() + " (default TCP_STREAM)",
+		{name: "test", alias: "t", value: "TYPE", words: testTypes(), category: catTest, usage: "test type: " + strings.Join(testTypes(), ", ") + " (default TCP_STREAM)",
 			apply: func(t *o, s string) error { return parseType(&t.Plan.Type, s) }},
 		{name: "duration", alias: "d", value: "TIME", category: catTest, usage: "length of the measuring window; plain numbers are seconds (default 10)",
 			apply: func(t *o, s string) error { return parseSpan(&t.Plan.Duration, s) }},
@@ -52,9 +52,9 @@ func clientFlags() []option[clientOptions] {
 		{name: "interval", alias: "i", value: "TIME", category: catTest, usage: "report each interval of this length (at least 10ms)",
 			apply: func(t *o, s string) error { return parseSpan(&t.Plan.Interval, s) }},
 		{name: "bytes", value: "SIZE", category: catTest, usage: "end after this many payload bytes, the sum over the streams",
-			apply: func(t *o, s string) error { return parseCount(&t.Plan.Bytes, s) }},
+			apply: func(t *o, s string) error { return parseSize(&t.Plan.Bytes, s) }},
 		{name: "transactions", value: "N", category: catTest, usage: "end after this many transactions, the sum over the streams",
-			apply: func(t *o, s string) error { return parseCount(&t.Plan.Transactions, s) }},
+			apply: func(t *o, s string) (err error) { t.Plan.Transactions, err = parseWhole(s, math.MaxInt64); return err }},
 		{name: "bidir", category: catTest, isBool: true, usage: "streams in both directions at once",
 			apply: func(t *o, s string) error { return parseBool(&t.Plan.Bidir, s) }},
 		{name: "rate", value: "RATE", category: catTest, usage: "pace each stream's sender: 1G, 100Mbit; VALUE or CLIENT:SERVER",
@@ -114,7 +114,7 @@ func clientFlags() []option[clientOptions] {
 		{name: "secret-file", value: "FILE", category: catReach, usage: "prove to the server that this end has the same secret",
 			apply: func(t *o, s string) (err error) { t.Secret, err = readSecret(s); return err }},
 
-		{name: "format", value: "FORMAT", category: catOutput, usage: strings.Join(encode.Formats(), ", ") + " (default text)",
+		{name: "format", value: "FORMAT", words: encode.Formats(), category: catOutput, usage: strings.Join(encode.Formats(), ", ") + " (default text)",
 			apply: func(t *o, s string) error { t.format = s; _, err := encode.Lookup(s); return err }},
 		{name: "json", alias: "J", category: catOutput, isBool: true, usage: "the same as --format json",
 			apply: func(t *o, s string) error {
@@ -143,21 +143,34 @@ func clientFlags() []option[clientOptions] {
 
 // knobOption is the flag of one knob.
 func knobOption(k *sockopt.Knob) option[clientOptions] {
-	usage := k.Usage + " (" + k.Option + ")"
-	value := "VALUE"
-	if k.IsBool {
-		value = ""
-	}
 	return option[clientOptions]{
-		name: k.Name, value: value, category: catKnobs, usage: usage, isBool: k.IsBool,
+		name: k.Name, value: knobValue(k), category: catKnobs, usage: k.Usage + " (" + k.Option + ")", isBool: k.IsBool,
 		apply: func(t *clientOptions, s string) error { return setKnob(t.Plan, k, s) },
 	}
+}
+
+// knobValue is how help names the value of a knob.
+func knobValue(k *sockopt.Knob) string {
+	switch {
+	case k.IsBool:
+		return ""
+	case k.Unit == "bytes":
+		return "SIZE"
+	case k.Unit == "bytes_per_second":
+		return "RATE"
+	case strings.HasSuffix(k.Unit, "seconds"):
+		return "TIME"
+	}
+	return "VALUE"
 }
 
 // setKnob puts VALUE or CLIENT:SERVER of one knob into the plan.
 func setKnob(t *plan.Test, k *sockopt.Knob, s string) error {
 	c, v, err := plan.ParsePair(s, k.Parse)
 	if err != nil {
+		if named, ok := strings.CutPrefix(err.Error(), k.Name+": "); ok {
+			return errors.New(named) // the flag has that name already
+		}
 		return err
 	}
 	for end, value := range map[sockopt.End]sockopt.Value{sockopt.Client: c, sockopt.Server: v} {
@@ -182,19 +195,18 @@ func parseSockopt(t *plan.Test, s string) error {
 	return setKnob(t, k, value)
 }
 
-func testTypes() string {
-	var names []string
+func testTypes() (names []string) {
 	for _, t := range plan.Types() {
 		names = append(names, string(t))
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // parseType reads a test type in any case.
 func parseType(t *plan.Type, s string) error {
 	*t = plan.Type(strings.ToUpper(s))
 	if !slices.Contains(plan.Types(), *t) {
-		return fmt.Errorf("unknown test type (known: %s)", testTypes())
+		return fmt.Errorf("unknown test type (known: %s)", strings.Join(testTypes(), ", "))
 	}
 	return nil
 }
@@ -215,7 +227,7 @@ func parsePositive(s string) (time.Duration, error) {
 	return d, err
 }
 
-func parseCount(n *int64, s string) error {
+func parseSize(n *int64, s string) error {
 	v, err := units.ParseSize(s)
 	if err == nil && v == 0 {
 		err = errors.New("must be more than zero")
@@ -225,12 +237,9 @@ func parseCount(n *int64, s string) error {
 }
 
 func parseInt(n *int, s string) error {
-	v, err := strconv.Atoi(s)
-	if err != nil || v < 1 {
-		return errors.New("want a whole number, at least 1")
-	}
-	*n = v
-	return nil
+	v, err := parseWhole(s, math.MaxInt32)
+	*n = int(v)
+	return err
 }
 
 func parsePositiveInt(s string) (n int, err error) {
@@ -244,6 +253,15 @@ func parseRate(s string) (int64, error) {
 		err = fmt.Errorf("not between %s and %s", units.BitRate(plan.MinRate), units.BitRate(plan.MaxRate))
 	}
 	return int64(rate), err
+}
+
+// parseWhole reads a number of things.
+func parseWhole(s string, most uint64) (int64, error) {
+	v, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || v < 1 || v > most {
+		return 0, fmt.Errorf("want a whole number from 1 to %d", most)
+	}
+	return int64(v), nil
 }
 
 func parseMessageSize(s string) (int, error) {
@@ -266,9 +284,15 @@ func parseCPUs(s string) ([]int, error) {
 	return cpus, nil
 }
 
-func parseBool(b *bool, s string) (err error) {
-	if *b, err = strconv.ParseBool(s); err != nil {
-		return errors.New("want true or false")
+// parseBool reads what boolean knobs accept, too.
+func parseBool(b *bool, s string) error {
+	switch strings.ToLower(s) {
+	case "on", "true", "yes", "1":
+		*b = true
+	case "off", "false", "no", "0":
+		*b = false
+	default:
+		return errors.New("want on or off")
 	}
 	return nil
 }

@@ -27,10 +27,10 @@ func probeFlags() []option[probeOptions] {
 func probeCommand() *cli.Command {
 	options := probeFlags()
 	return &cli.Command{
-		Name:      "probe",
-		Usage:     "what this machine's kernel supports, knob by knob",
-		ArgsUsage: " ",
-		Flags:     flags(options),
+		Name:        "probe",
+		Usage:       "what this machine's kernel supports, knob by knob",
+		Description: "For each knob of gperf client: the socket option, its unit, when it is set, whether this kernel has it, and the value of a fresh socket.",
+		Flags:       flags(options),
 		Action: func(c *cli.Context) error {
 			o := &probeOptions{}
 			if err := parse(c, options, o); err != nil {

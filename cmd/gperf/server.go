@@ -32,8 +32,8 @@ func serverFlags() []option[serverOptions] {
 	type o = serverOptions
 	d := server.DefaultLimits
 	return []option[o]{
-		{name: "listen", value: "ADDR", usage: "address to listen on: HOST:PORT, :PORT or HOST; may be repeated (default every address, port " + strconv.Itoa(control.Port) + ")",
-			apply: func(t *o, s string) error { t.Listen = append(t.Listen, s); return nil }},
+		{name: "listen", value: "ADDR", usage: "address to listen on: ADDR:PORT, :PORT or ADDR; port 0 is any free one; may be repeated (default every address, port " + strconv.Itoa(control.Port) + ")",
+			apply: func(t *o, s string) error { t.Listen = append(t.Listen, s); return server.CheckListen(s) }},
 		{name: "data-ports", value: "A-B", usage: "ports for tests whose knobs must be set before listen() (default any)",
 			apply: func(t *o, s string) (err error) { t.DataPorts, err = server.ParsePortRange(s); return err }},
 		{name: "secret-file", value: "FILE", usage: "serve only clients that prove to have the same secret",
@@ -46,12 +46,12 @@ func serverFlags() []option[serverOptions] {
 			}},
 		{name: "max-streams", value: "N", usage: fmt.Sprintf("most streams of a test (default %d)", d.Streams),
 			apply: func(t *o, s string) error { return parseInt(&t.Limits.Streams, s) }},
-		{name: "max-duration", value: "TIME", usage: fmt.Sprintf("longest test (default %v)", d.Duration),
+		{name: "max-duration", value: "TIME", usage: fmt.Sprintf("longest test (default %.0fh)", d.Duration.Hours()),
 			apply: func(t *o, s string) (err error) { t.Limits.Duration, err = parsePositive(s); return err }},
 		{name: "max-tests", value: "N", usage: fmt.Sprintf("most tests at once (default %d)", d.Tests),
 			apply: func(t *o, s string) error { return parseInt(&t.Limits.Tests, s) }},
 		{name: "max-memory", value: "SIZE", usage: "most buffer memory of a test (default " + units.ExactSize(d.Memory) + ")",
-			apply: func(t *o, s string) error { return parseCount(&t.Limits.Memory, s) }},
+			apply: func(t *o, s string) error { return parseSize(&t.Limits.Memory, s) }},
 		{name: "once", isBool: true, usage: "serve one test, then end",
 			apply: func(t *o, s string) error { return parseBool(&t.Once, s) }},
 		{name: "port-file", value: "FILE", usage: "write the port of the first address to FILE once ready",
@@ -64,11 +64,12 @@ func serverFlags() []option[serverOptions] {
 func serverCommand() *cli.Command {
 	options := serverFlags()
 	return &cli.Command{
-		Name:      "server",
-		Usage:     "serve tests",
-		ArgsUsage: " ",
-		Flags:     flags(options),
-		Action:    func(c *cli.Context) error { return runServer(c, options) },
+		Name:  "server",
+		Usage: "serve tests",
+		Description: "Serves any number of clients at once, all over one port, until a signal ends it. When it's ready it prints a line with the address that it really listens on. " +
+			"Without --secret-file and --allow it serves everyone, within its limits.",
+		Flags:  flags(options),
+		Action: func(c *cli.Context) error { return runServer(c, options) },
 	}
 }
 
@@ -107,7 +108,9 @@ func runServer(c *cli.Context, options []option[serverOptions]) error {
 		}
 	}
 	for _, addr := range s.Addrs() {
-		fmt.Fprintf(c.App.Writer, "gperf server %s%s\n", readyWords, addr)
+		if _, err := fmt.Fprintf(c.App.Writer, "gperf server %s%s\n", readyWords, addr); err != nil {
+			return fmt.Errorf("server: %w", err)
+		}
 	}
 	if err := s.Serve(ctx); err != nil {
 		return fmt.Errorf("server: %w", err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -17,7 +18,7 @@ type showOptions struct{ format, output string }
 func showFlags() []option[showOptions] {
 	type o = showOptions
 	return []option[o]{
-		{name: "format", value: "FORMAT", usage: strings.Join(encode.Formats(), ", ") + " (default text)",
+		{name: "format", value: "FORMAT", words: encode.Formats(), usage: strings.Join(encode.Formats(), ", ") + " (default text)",
 			apply: func(t *o, s string) error { t.format = s; _, err := encode.Lookup(s); return err }},
 		{name: "json", alias: "J", isBool: true, usage: "the same as --format json",
 			apply: func(t *o, s string) error {
@@ -36,10 +37,11 @@ func showFlags() []option[showOptions] {
 func showCommand() *cli.Command {
 	options := showFlags()
 	return &cli.Command{
-		Name:      "show",
-		Usage:     "print a saved result again, in any format",
-		ArgsUsage: "FILE  (- is stdin)",
-		Flags:     flags(options),
+		Name:        "show",
+		Usage:       "print a saved result again, in any format",
+		ArgsUsage:   "FILE",
+		Description: "FILE is what gperf client printed with --format json or jsonl; - is stdin. A file of JSON lines may have any number of intervals, and one result.",
+		Flags:       flags(options),
 		Action: func(c *cli.Context) error {
 			o := &showOptions{format: "text"}
 			if err := parse(c, options, o); err != nil {
@@ -75,8 +77,8 @@ func show(c *cli.Context, o *showOptions, path string) error {
 	if err != nil {
 		return usage("show: %w", err)
 	}
-	if err := encoder(out, r); err != nil {
+	if err := cmp.Or(encoder(out, r), closeOutput()); err != nil {
 		return fmt.Errorf("show: %w", err)
 	}
-	return closeOutput()
+	return nil
 }

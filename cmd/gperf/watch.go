@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -21,14 +22,18 @@ type watcher struct {
 	out       io.Writer
 	progress  io.Writer // nil: none
 	total     time.Duration
-	shown     bool // a progress line stands
-	first     bool
-	started   bool  // the header has been printed
-	err       error // of the first write that failed
+	fail      func(error) // told of the first write that failed
+
+	mu      sync.Mutex
+	shown   bool  // a progress line stands
+	lines   bool  // interval lines have been printed
+	started bool  // the header has been printed
+	ended   bool  // nothing more is to be shown
+	err     error // of the first write that failed
 }
 
-func newWatcher(o *clientOptions, out, stderr io.Writer) *watcher {
-	w := &watcher{format: o.format, out: out, intervals: o.Plan.Interval > 0, total: time.Duration(o.Plan.Duration), first: true}
+func newWatcher(o *clientOptions, out, stderr io.Writer, fail func(error)) *watcher {
+	w := &watcher{format: o.format, out: out, intervals: o.Plan.Interval > 0, total: time.Duration(o.Plan.Duration), fail: fail}
 	if f, ok := stderr.(*os.File); ok && !o.quiet && term.IsTerminal(int(f.Fd())) {
 		w.progress = stderr
 	}
@@ -37,6 +42,8 @@ func newWatcher(o *clientOptions, out, stderr io.Writer) *watcher {
 
 // start prints the header of text.
 func (w *watcher) start(r *result.Run) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.started = true
 	if w.format == "text" {
 		w.note(encode.Header(w.out, r))
@@ -45,18 +52,23 @@ func (w *watcher) start(r *result.Run) {
 
 // interval shows one interval, or the progress of one second.
 func (w *watcher) interval(iv *result.Interval) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return
+	}
 	if w.intervals {
 		w.clear()
 		switch w.format {
 		case "text":
-			if w.first {
+			if !w.lines {
 				w.note(encode.IntervalHeader(w.out, iv))
 			}
 			w.note(encode.IntervalLine(w.out, iv))
 		case "jsonl":
 			w.note(encode.IntervalJSON(w.out, iv))
 		}
-		w.first = false
+		w.lines = true
 	}
 	if w.progress == nil {
 		return
@@ -70,9 +82,9 @@ func (w *watcher) interval(iv *result.Interval) {
 	}
 	of := ""
 	if w.total > 0 {
-		of = fmt.Sprintf(" of %.0f", w.total.Seconds())
+		of = fmt.Sprintf(" of %.3g", w.total.Seconds())
 	}
-	fmt.Fprintf(w.progress, "\r\033[K%.0f%s s, %s", iv.End, of, rate)
+	fmt.Fprintf(w.progress, "\r\033[K%.1f%s s, %s", iv.End, of, rate)
 	w.shown = true
 }
 
@@ -84,17 +96,23 @@ func (w *watcher) clear() {
 	}
 }
 
-// end makes room for what follows the intervals.
-func (w *watcher) end() {
+// end makes room for what follows the intervals, and returns the error of the
+// first write that failed.
+func (w *watcher) end() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
 	w.clear()
-	if w.format == "text" && !w.first {
+	if w.format == "text" && w.lines {
 		_, err := fmt.Fprintln(w.out)
 		w.note(err)
 	}
+	return w.err
 }
 
 func (w *watcher) note(err error) {
-	if w.err == nil {
+	if err != nil && w.err == nil {
 		w.err = err
+		w.fail(err)
 	}
 }

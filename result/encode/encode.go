@@ -21,17 +21,18 @@ type Encoder func(w io.Writer, r *result.Run) error
 // encoders is the table of formats, in the order in which help lists them. To
 // add a format, write its file and add its row.
 var encoders = []struct {
-	name   string
-	encode Encoder
+	name    string
+	encode  Encoder
+	latency bool // it prints nothing but latencies
 }{
-	{"text", Text},
-	{"json", JSON},
-	{"jsonl", JSONLines},
-	{"csv", CSV},
-	{"keyval", KeyVal},
-	{"gobench", GoBench},
-	{"hgrm", Percentiles},
-	{"hdr", Histogram},
+	{"text", Text, false},
+	{"json", JSON, false},
+	{"jsonl", JSONLines, false},
+	{"csv", CSV, false},
+	{"keyval", KeyVal, false},
+	{"gobench", GoBench, false},
+	{"hgrm", Percentiles, true},
+	{"hdr", Histogram, true},
 }
 
 // Formats returns the names of the formats.
@@ -52,4 +53,15 @@ func Lookup(format string) (Encoder, error) {
 		}
 	}
 	return nil, fmt.Errorf("unknown format %q (known: %s)", format, strings.Join(Formats(), ", "))
+}
+
+// NeedsLatency reports whether a format has nothing to say of a run without a
+// latency histogram: its encoder then returns ErrNoHistogram.
+func NeedsLatency(format string) bool {
+	for _, e := range encoders {
+		if e.name == format {
+			return e.latency
+		}
+	}
+	return false
 }

@@ -34,8 +34,8 @@ func TestGolden(t *testing.T) {
 				var got bytes.Buffer
 				err = encode(&got, fixture(t))
 				if noHistogram := name != "rr" && (format == "hdr" || format == "hgrm"); noHistogram {
-					if err != errNoHistogram || got.Len() > 0 {
-						t.Errorf("got %q, %v; want nothing and errNoHistogram", &got, err)
+					if err != ErrNoHistogram || got.Len() > 0 {
+						t.Errorf("got %q, %v; want nothing and ErrNoHistogram", &got, err)
 					}
 					return
 				}

@@ -9,7 +9,8 @@ import (
 	"gperf/stats"
 )
 
-var errNoHistogram = errors.New("the run has no latency histogram: only request/response tests have one")
+// ErrNoHistogram is why a run can't be printed in a format that NeedsLatency.
+var ErrNoHistogram = errors.New("the run has no latency histogram: only request/response tests have one")
 
 // Histogram prints the merged latency histogram in HdrHistogram's compressed
 // encoding (V2, base64), nanoseconds, on one line.
@@ -47,7 +48,7 @@ func Percentiles(w io.Writer, r *result.Run) error {
 
 func histogram(r *result.Run) (string, error) {
 	if r.Summary == nil || r.Summary.Latency == nil || r.Summary.Latency.Histogram == "" {
-		return "", errNoHistogram
+		return "", ErrNoHistogram
 	}
 	return r.Summary.Latency.Histogram, nil
 }
