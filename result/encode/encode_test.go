@@ -299,6 +299,8 @@ func TestDecodeErrors(t *testing.T) {
 		{"truncated", whole[:len(whole)/2], "not a gperf result: the document ends too early"},
 		{"last brace missing", whole[:len(whole)-2], "not a gperf result: the document ends too early"},
 		{"two documents", whole + whole, "after top-level value"},
+		{"intervals only", "{\"type\": \"interval\"}\n{\"type\": \"interval\"}\n", "intervals without a result"},
+		{"bad line after intervals", "{\"type\": \"interval\"}\n{\"type\": \"interval\"}\n{;\n", "line 3: invalid character ';'"},
 		{"trailing text", whole + "done\n", "after top-level value"},
 		{"NaN", strings.Replace(whole, "8250", "NaN", 1), "invalid character 'N'"},
 		{"wrong type", strings.Replace(whole, `"transactions": 99,`, `"transactions": "99",`, 1), "plan.transactions: string instead of int64"},
@@ -324,6 +326,31 @@ func TestDecodeIgnoresUnknownKeys(t *testing.T) {
 	}
 	if n := r.Summary.Transactions; n == nil || *n != 3 {
 		t.Errorf("transactions: %v", n)
+	}
+}
+
+func TestDecodeJSONLines(t *testing.T) {
+	want := streamRun(t)
+	var lines, document bytes.Buffer
+	if err := JSONLines(&lines, want); err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(lines.Bytes(), []byte("\n")); n != len(want.Intervals)+1 || n < 3 {
+		t.Fatalf("%d lines for %d intervals", n, len(want.Intervals))
+	}
+	got, err := Decode(&lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := JSON(&document, want); err != nil {
+		t.Fatal(err)
+	}
+	var again bytes.Buffer
+	if err := JSON(&again, got); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(document.String(), again.String()); d != "" {
+		t.Errorf("the document came back changed (-want +got):\n%s", d)
 	}
 }
 

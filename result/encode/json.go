@@ -140,7 +140,8 @@ func filled(v reflect.Value, nullable bool) reflect.Value {
 	return v
 }
 
-// Decode reads a document that JSON or ResultJSON wrote. It ignores keys that
+// Decode reads a document that JSON or ResultJSON wrote, or JSON lines with one
+// result, whose intervals it has as well. It ignores keys that
 // it doesn't know, since a later gperf may have added them, and refuses a
 // document of another schema, text that isn't one document, and values of the
 // wrong type, each in one line.
@@ -151,6 +152,9 @@ func Decode(rd io.Reader) (*result.Run, error) {
 	}
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil, errors.New("empty: not a gperf result")
+	}
+	if b = withoutIntervals(b); len(bytes.TrimSpace(b)) == 0 {
+		return nil, errors.New("intervals without a result: the run did not end")
 	}
 	var head struct {
 		Schema string `json:"schema"`
@@ -170,6 +174,23 @@ func Decode(rd io.Reader) (*result.Run, error) {
 		return nil, explain(b, err)
 	}
 	return r, nil
+}
+
+// withoutIntervals leaves nothing of the intervals that stand before a result
+// in JSON lines, but the ends of their lines.
+func withoutIntervals(b []byte) []byte {
+	rest, ends := b, 0
+	for {
+		line, after, _ := bytes.Cut(rest, []byte("\n"))
+		var record struct {
+			Type string `json:"type"`
+		}
+		if json.Unmarshal(line, &record) != nil || record.Type != "interval" {
+			return append(bytes.Repeat([]byte("\n"), ends), rest...)
+		}
+		rest = after
+		ends++
+	}
 }
 
 // explain says in a reader's words why b could not be parsed.
