@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"gperf/control"
@@ -121,8 +122,8 @@ func (x *test) explain(err error) result.Error {
 		e.Kind, e.End = told.Kind, told.End
 		if told.End == sockopt.Server.String() {
 			e.Message = "server " + x.target() + ": " + told.Message
-		} else {
-			e.Message = "client: " + told.Message
+		} else { // what is said of this end may name it already
+			e.Message = "client: " + strings.TrimPrefix(told.Message, "client: ")
 		}
 	case errors.As(err, &foreign):
 		e.Kind, e.End = "protocol", sockopt.Server.String()
@@ -130,7 +131,7 @@ func (x *test) explain(err error) result.Error {
 	case errors.Is(err, control.ErrLost):
 		e.Kind, e.End = "peer", sockopt.Server.String()
 		e.Message = fmt.Sprintf("client: %s: %v", x.target(), err)
-	case errors.Is(err, flow.ErrSilent):
+	case errors.Is(err, flow.ErrSilent), errors.Is(err, errNoAnswer):
 		e.Kind, e.End = "timeout", sockopt.Server.String()
 		e.Message = fmt.Sprintf("client: %s: %v", x.target(), err)
 	}

@@ -38,16 +38,22 @@ func Target(s string, port int) (host string, _ int, err error) {
 	return host, int(n), nil
 }
 
+// Literal addresses that can't be reached as asked.
+var (
+	errWrongFamily = errors.New("not an address of")
+	errNoScope     = errors.New("link-local, so it needs a scope")
+)
+
 // resolve returns the addresses of host that the family (0, AF_INET, AF_INET6)
 // allows, in the resolver's order.
 func resolve(ctx context.Context, host string, family int) ([]netip.Addr, error) {
 	wrong := map[int]string{unix.AF_INET: "IPv4 (-4)", unix.AF_INET6: "IPv6 (-6)"}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		if family != 0 && sys.Family(addr) != family {
-			return nil, fmt.Errorf("%s is not an address of %s", host, wrong[family])
+			return nil, fmt.Errorf("%s: %w %s", host, errWrongFamily, wrong[family])
 		}
 		if addr.IsLinkLocalUnicast() && addr.Is6() && addr.Zone() == "" {
-			return nil, fmt.Errorf("%s is link-local and needs a scope, as in %s%%eth0", host, host)
+			return nil, fmt.Errorf("%s: %w, as in %s%%eth0", host, errNoScope, host)
 		}
 		return []netip.Addr{addr}, nil
 	}
@@ -57,11 +63,11 @@ func resolve(ctx context.Context, host string, family int) ([]netip.Addr, error)
 		var dns *net.DNSError
 		switch {
 		case errors.As(err, &dns) && dns.IsNotFound:
-			return nil, fmt.Errorf("unknown host %s", host)
+			return nil, errors.New("unknown host")
 		case ctx.Err() != nil:
-			return nil, fmt.Errorf("look up %s: %w", host, context.Cause(ctx))
+			return nil, fmt.Errorf("look up the host: %w", context.Cause(ctx))
 		}
-		return nil, fmt.Errorf("look up %s: %w", host, err)
+		return nil, fmt.Errorf("look up the host: %w", err)
 	}
 	return addrs, nil
 }

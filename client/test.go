@@ -119,16 +119,24 @@ func (x *test) tell(c net.Conn, err error) {
 
 // timeout bounds one stage of the set-up by the connect time-out.
 func (x *test) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, x.cfg.ConnectTimeout, fmt.Errorf("no answer within %v", x.cfg.ConnectTimeout))
+	return context.WithTimeoutCause(ctx, x.cfg.ConnectTimeout, fmt.Errorf("%w within %v", errNoAnswer, x.cfg.ConnectTimeout))
 }
+
+// errNoAnswer is a stage of the set-up that took too long.
+var errNoAnswer = errors.New("no answer")
 
 // greet connects the control connection and exchanges hellos.
 func (x *test) greet(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := x.timeout(ctx)
 	defer cancel()
 	addrs, err := resolve(ctx, x.cfg.Host, x.cfg.Family)
-	if err != nil {
-		return nil, refuse("connect", err)
+	switch {
+	case errors.Is(err, ErrInterrupted):
+		return nil, err
+	case errors.Is(err, errWrongFamily), errors.Is(err, errNoScope):
+		return nil, refuse("usage", err)
+	case err != nil:
+		return nil, refuse("connect", fmt.Errorf("%s: %w", x.target(), err))
 	}
 	if err := x.check(sys.Family(addrs[0])); err != nil {
 		return nil, err
