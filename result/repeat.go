@@ -2,6 +2,7 @@ package result
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -95,7 +96,14 @@ func Series(runs []*Run, c *Confidence) *Run {
 		c.Reached = c.HalfWidth != nil && *c.HalfWidth <= c.Width/2
 	}
 	doc := *middle(runs)
-	for _, r := range runs {
+	doc.Trust.Reasons = slices.Clone(doc.Trust.Reasons)
+	for i, r := range runs {
+		if !r.Trust.OK && r.ID != doc.ID {
+			doc.Trust.OK = false
+			for _, reason := range r.Trust.Reasons {
+				doc.Trust.Reasons = append(doc.Trust.Reasons, fmt.Sprintf("run %d: %s", i+1, reason))
+			}
+		}
 		if r.Status != Complete {
 			doc.Status, doc.Error = Partial, r.Error
 			if len(values) == 0 {

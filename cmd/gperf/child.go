@@ -25,7 +25,7 @@ type child struct {
 }
 
 // startServer starts it on a free port of loopback and returns when it's ready.
-// It serves one test and ends; it also ends when this process does.
+// It also ends when this process does.
 func startServer() (*child, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -33,7 +33,7 @@ func startServer() (*child, error) {
 	}
 	c := &child{done: make(chan error, 1)}
 	c.cmd = &exec.Cmd{
-		Path: path, Args: []string{"gperf", "server", "--listen", "127.0.0.1:0", "--once"},
+		Path: path, Args: []string{"gperf", "server", "--listen", "127.0.0.1:0"},
 		Stderr: &c.stderr,
 		SysProcAttr: &syscall.SysProcAttr{
 			Pdeathsig: syscall.SIGKILL,

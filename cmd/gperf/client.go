@@ -59,18 +59,21 @@ func runClient(c *cli.Context, options []option[clientOptions]) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	watch := newWatcher(o, out, c.App.ErrWriter, cancel)
-	o.OnStart, o.OnInterval = watch.start, watch.interval
+	o.OnInterval = watch.interval
+	if o.repeat == 1 { // of a series one document is shown, at its end
+		o.OnStart = watch.start
+	}
 	r := o.run(ctx, host, c.App.ErrWriter)
 	shown := watch.end()
 	wrote := o.write(out, r, watch)
 	if err := cmp.Or(shown, wrote, closeOutput()); err != nil {
 		err = fmt.Errorf("client: write the result: %w", err)
 		if shown == nil && r.Error != nil { // what went wrong before matters more
-			err = errors.Join(verdict(r), err)
+			err = errors.Join(o.verdict(r), err)
 		}
 		return &failedRun{err}
 	}
-	if err := verdict(r); err != nil {
+	if err := o.verdict(r); err != nil {
 		return &failedRun{err}
 	}
 	return nil
@@ -89,7 +92,33 @@ func (o *clientOptions) run(ctx context.Context, host string, stderr io.Writer) 
 		defer child.end(stderr)
 		o.Host, o.Port = child.addr.Addr().String(), int(child.addr.Port())
 	}
-	return client.Run(ctx, o.Config)
+	if o.repeat == 1 {
+		return client.Run(ctx, o.Config)
+	}
+	return o.series(ctx)
+}
+
+// The bounds of a series that ends when its mean is known; netperf's.
+const (
+	fewestRuns     = 3
+	mostRunsUnsaid = 10
+)
+
+// series repeats the test, up to o.repeat times, until the mean is known as well
+// as asked, until a run fails or until it's told to stop.
+func (o *clientOptions) series(ctx context.Context) *result.Run {
+	var runs []*result.Run
+	for len(runs) < o.repeat {
+		r := client.Run(ctx, o.Config)
+		runs = append(runs, r)
+		if r.Status != result.Complete {
+			break
+		}
+		if o.confidence != nil && len(runs) >= fewestRuns && result.Series(runs, o.confidence).Repeat.Confidence.Reached {
+			break
+		}
+	}
+	return result.Series(runs, o.confidence)
 }
 
 // A failedRun is the error of a run whose document has been written, as far as
@@ -100,12 +129,18 @@ func (e *failedRun) Unwrap() error { return e.error }
 
 // readClient makes the client's configuration of flags and arguments.
 func readClient(c *cli.Context, options []option[clientOptions]) (*clientOptions, string, error) {
-	o := &clientOptions{format: "text", Config: client.Config{
+	o := &clientOptions{format: "text", repeat: 1, Config: client.Config{
 		Plan:           &plan.Test{Client: plan.End{Knobs: sockopt.Settings{}}, Server: plan.End{Knobs: sockopt.Settings{}}},
 		ConnectTimeout: client.DefaultConnectTimeout, Labels: map[string]string{}, Build: build(),
 	}}
 	if err := parse(c, options, o); err != nil {
 		return nil, "", err
+	}
+	switch {
+	case o.confidence != nil && o.repeat == 1:
+		o.repeat = mostRunsUnsaid
+	case o.confidence != nil && o.repeat < fewestRuns:
+		return nil, "", fmt.Errorf("--confidence: needs at least %d runs, --repeat allows %d", fewestRuns, o.repeat)
 	}
 	o.Plan.Normalise()
 	// Text shows the RTT and window of few streams as it goes, not of many.
@@ -152,7 +187,10 @@ func (o *clientOptions) write(w io.Writer, r *result.Run, watch *watcher) error 
 }
 
 // verdict is the exit status of a run, and the line on stderr.
-func verdict(r *result.Run) error {
+func (o *clientOptions) verdict(r *result.Run) error {
+	if r.Error == nil && o.strict && !r.Trust.OK {
+		return &statusError{exitUntrusted, errors.New("client: the result is not to be trusted: " + strings.Join(r.Trust.Reasons, "; "))}
+	}
 	if r.Error == nil {
 		return nil
 	}

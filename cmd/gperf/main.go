@@ -35,9 +35,11 @@ const (
 	exitFailed = 1 // failed, or ended early by an error
 	exitUsage  = 2 // usage, or a plan that can't be honoured
 	exitSignal = 3 // ended by a signal, partial result printed
+
+	exitUntrusted = 4 // complete, but --strict found a reason not to trust it
 )
 
-const exitStatuses = "0 complete; 1 failed, or ended early by an error; 2 wrong usage, or a plan that can't be honoured; 3 ended by a signal."
+const exitStatuses = "0 complete; 1 failed, or ended early by an error; 2 wrong usage, or a plan that can't be honoured; 3 ended by a signal; 4 complete, but --strict found a reason not to trust it."
 
 // A statusError is an error with the exit status it stands for.
 type statusError struct {

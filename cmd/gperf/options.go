@@ -17,6 +17,7 @@ import (
 	"gperf/flow"
 	"gperf/internal/units"
 	"gperf/plan"
+	"gperf/result"
 	"gperf/result/encode"
 	"gperf/sockopt"
 )
@@ -24,6 +25,10 @@ import (
 // clientOptions is what the client's flags say.
 type clientOptions struct {
 	client.Config
+
+	repeat     int                // runs; with confidence, at most
+	confidence *result.Confidence // nil: not asked for
+	strict     bool
 
 	format string
 	output string // file; "": stdout
@@ -73,6 +78,11 @@ func clientFlags() []option[clientOptions] {
 				return err
 			}},
 
+		{name: "repeat", value: "N", category: catTest, usage: "run the test N times and show the middle run, with every run's values; with --confidence, at most N times (default 10 then)",
+			apply: func(t *o, s string) error { return parseInt(&t.repeat, s) }},
+		{name: "confidence", value: "LEVEL,WIDTH", category: catTest, usage: "repeat, at least 3 times, until the mean is known: 95,5 means to ±2.5 % at 95 %, as netperf's -I",
+			apply: func(t *o, s string) (err error) { t.confidence, err = parseConfidence(s); return err }},
+
 		{name: "streams", alias: "P", value: "N", category: catSizes, usage: "parallel streams (default 1)",
 			apply: func(t *o, s string) error { return parseInt(&t.Plan.Streams, s) }},
 		{name: "message-size", alias: "m", value: "SIZE", category: catSizes, usage: "bytes per send, VALUE or CLIENT:SERVER (default 128K)",
@@ -114,6 +124,11 @@ func clientFlags() []option[clientOptions] {
 		{name: "secret-file", value: "FILE", category: catReach, usage: "prove to the server that this end has the same secret",
 			apply: func(t *o, s string) (err error) { t.Secret, err = readSecret(s); return err }},
 
+		{name: "netns", value: "NAME|PID", category: catReach, usage: "run in this network namespace: a name of ip netns, a process, or a path (CAP_SYS_ADMIN)",
+			apply: func(_ *o, s string) error { return enterNetns(s) }},
+
+		{name: "strict", category: catOutput, isBool: true, usage: "exit with 4 when a reason was found not to trust the result",
+			apply: func(t *o, s string) error { return parseBool(&t.strict, s) }},
 		{name: "format", value: "FORMAT", words: encode.Formats(), category: catOutput, usage: strings.Join(encode.Formats(), ", ") + " (default text)",
 			apply: func(t *o, s string) error { t.format = s; _, err := encode.Lookup(s); return err }},
 		{name: "json", alias: "J", category: catOutput, isBool: true, usage: "the same as --format json",
@@ -262,6 +277,19 @@ func parseWhole(s string, most uint64) (int64, error) {
 		return 0, fmt.Errorf("want a whole number from 1 to %d", most)
 	}
 	return int64(v), nil
+}
+
+// parseConfidence reads LEVEL,WIDTH, both in percent.
+func parseConfidence(s string) (*result.Confidence, error) {
+	level, width, two := strings.Cut(s, ",")
+	c := &result.Confidence{}
+	var err1, err2 error
+	c.Level, err1 = strconv.ParseFloat(level, 64)
+	c.Width, err2 = strconv.ParseFloat(width, 64)
+	if err := errors.Join(err1, err2); err != nil || !two || c.Level < 50 || c.Level > 99.9 || c.Width <= 0 || c.Width > 100 {
+		return nil, errors.New("want LEVEL,WIDTH in percent, as 95,5; the level between 50 and 99.9")
+	}
+	return c, nil
 }
 
 func parseMessageSize(s string) (int, error) {

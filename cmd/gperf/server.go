@@ -56,6 +56,8 @@ func serverFlags() []option[serverOptions] {
 			apply: func(t *o, s string) error { return parseBool(&t.Once, s) }},
 		{name: "port-file", value: "FILE", usage: "write the port of the first address to FILE once ready",
 			apply: func(t *o, s string) error { t.portFile = s; return nil }},
+		{name: "netns", value: "NAME|PID", usage: "serve in this network namespace: a name of ip netns, a process, or a path (CAP_SYS_ADMIN)",
+			apply: func(_ *o, s string) error { return enterNetns(s) }},
 		{name: "verbose", isBool: true, usage: "log each session on stderr",
 			apply: func(t *o, s string) error { return parseBool(&t.verbose, s) }},
 	}

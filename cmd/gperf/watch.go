@@ -33,7 +33,7 @@ type watcher struct {
 }
 
 func newWatcher(o *clientOptions, out, stderr io.Writer, fail func(error)) *watcher {
-	w := &watcher{format: o.format, out: out, intervals: o.Plan.Interval > 0, total: time.Duration(o.Plan.Duration), fail: fail}
+	w := &watcher{format: o.format, out: out, intervals: o.Plan.Interval > 0 && o.repeat == 1, total: time.Duration(o.Plan.Duration), fail: fail}
 	if f, ok := stderr.(*os.File); ok && !o.quiet && term.IsTerminal(int(f.Fd())) {
 		w.progress = stderr
 	}
