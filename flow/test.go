@@ -130,6 +130,7 @@ func (x *Test) Run(ctx context.Context, link Link) ([]result.Half, error) {
 			x.AtStart = x.readings()
 		})
 	)
+	x.AtEnd = make([]sockopt.Readings, len(x.fds))
 	for i, g := range x.groups {
 		d := g.cfg.Direction
 		open.Go(func() {
@@ -138,6 +139,10 @@ func (x *Test) Run(ctx context.Context, link Link) ([]result.Half, error) {
 				Opening: edge, Begin: begin, Began: link.Began, Closed: link.PeerClosed(d), Cut: link.Cut,
 				Live: func(s result.Sample) { link.Live(d, s) },
 			})
+			// Before the other end may close: a reset connection reads otherwise.
+			for k := i * x.plan.Streams; k < (i+1)*x.plan.Streams; k++ {
+				x.AtEnd[k] = x.read(x.fds[k])
+			}
 			if err == nil {
 				err = link.Closed(d)
 			}
@@ -149,7 +154,6 @@ func (x *Test) Run(ctx context.Context, link Link) ([]result.Half, error) {
 	}
 	open.Wait()
 	link.Edge()
-	x.AtEnd = x.readings()
 	if err := firstError(errs); err != nil {
 		return halves, err
 	}
@@ -241,10 +245,12 @@ func (x *Test) Finish(halves []result.Half) error {
 func (x *Test) readings() []sockopt.Readings {
 	all := make([]sockopt.Readings, len(x.fds))
 	for i, fd := range x.fds {
-		all[i] = x.plan.End(x.end).Knobs.Read(fd, x.end)
+		all[i] = x.read(fd)
 	}
 	return all
 }
+
+func (x *Test) read(fd int) sockopt.Readings { return x.plan.End(x.end).Knobs.Read(fd, x.end) }
 
 func firstError(errs []error) error {
 	for _, err := range errs {

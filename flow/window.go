@@ -31,13 +31,13 @@ type Window struct {
 	// Opening is called just before the window opens.
 	Opening func()
 	// Live receives the samples as they are taken: the opening one, each
-	// interval's (or one a second when there are no intervals), the closing
+	// interval's (or one each progressEvery when there are none), the closing
 	// one. It must not block.
 	Live func(result.Sample)
 }
 
 const (
-	progressEvery = time.Second
+	progressEvery = 250 * time.Millisecond // of live samples when no intervals were asked for
 	// openingLead is how long before the opening of a window that has a warm-up
 	// the machine is read, so that the reading doesn't delay the opening.
 	openingLead = 20 * time.Millisecond
@@ -244,13 +244,19 @@ func (g *Group) await(ctx context.Context, t int64, over ...<-chan struct{}) (bo
 	}
 }
 
-// awaitDrained waits until every stream's send queue is empty, at most
-// drainWait.
+// awaitDrained waits until every stream's send queue is empty and every stream
+// has ended, at most drainWait. A stream ends by its own limit, or a responder's
+// by the requester's FIN; until it has, a send whose bytes the other end already
+// counts may not have returned here.
 func (g *Group) awaitDrained(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainWait)
 	defer cancel()
 	for _, s := range g.streams {
 		awaitEmpty(ctx, s.fd)
+	}
+	select {
+	case <-g.ended:
+	case <-ctx.Done():
 	}
 }
 
