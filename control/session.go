@@ -201,7 +201,12 @@ func (s *Session) Next(ctx context.Context) (Message, error) {
 			return Message{}, s.err
 		}
 	case <-ctx.Done():
-		return Message{}, context.Cause(ctx)
+		select {
+		case m := <-s.inbox: // the context may have ended because the session has
+			return m, nil
+		default:
+			return Message{}, context.Cause(ctx)
+		}
 	}
 }
 
