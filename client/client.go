@@ -91,9 +91,9 @@ func Run(ctx context.Context, cfg Config) *result.Run {
 // conclude sets the run's status and error.
 func (x *test) conclude(err error) {
 	r := x.run
-	moved := r.Summary != nil && (positive(r.Summary.ReceivedBytes) || positive(r.Summary.Transactions))
-	if err == nil && !moved {
-		err = &control.Error{Kind: "data", Message: "no data moved inside the window"}
+	arrived := r.Summary != nil && (positive(r.Summary.ReceivedBytes) || positive(r.Summary.Transactions))
+	if err == nil && !arrived {
+		err = &control.Error{Kind: "data", Message: "no data arrived inside the window"}
 	}
 	if err == nil {
 		r.Status = result.Complete
@@ -101,7 +101,9 @@ func (x *test) conclude(err error) {
 	}
 	e := x.explain(err)
 	r.Error = &e
-	if moved || errors.Is(err, ErrInterrupted) && r.Summary != nil {
+	// A lost server leaves what this end knows, which may be what it sent only.
+	known := arrived || r.Summary != nil && x.theirs.Halves == nil && positive(r.Summary.SentBytes)
+	if known || errors.Is(err, ErrInterrupted) && r.Summary != nil {
 		r.Status = result.Partial
 	}
 }

@@ -61,12 +61,14 @@ func (x *test) do(ctx context.Context) error {
 	measuring := make(chan struct{})
 	go x.interrupt(ctx, cancel, measuring)
 
+	began := sys.Monotonic()
 	c, err := x.greet(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	defer x.session.End()
+	x.run.Setup = &result.Setup{Control: since(began)}
 	go func() { // a lost control connection ends the test wherever it is
 		select {
 		case <-x.session.Lost():
@@ -85,6 +87,9 @@ func (x *test) do(ctx context.Context) error {
 	}
 	return err
 }
+
+// since is the time in seconds since a monotonic reading.
+func since(began int64) float64 { return float64(sys.Monotonic()-began) / 1e9 }
 
 // stopGrace is how long a test that was told to stop may take to wind up.
 const stopGrace = 2 * time.Second
@@ -260,10 +265,12 @@ func (x *test) setUp(ctx context.Context, end *endpoint.Endpoint) error {
 	if err != nil {
 		return err
 	}
+	began := sys.Monotonic()
 	sockets, err := x.connect(ctx, netip.AddrPortFrom(x.remote.Addr(), uint16(ready.Port)), token, end)
 	if err != nil {
 		return err
 	}
+	x.run.Setup.Data = since(began)
 	if err := end.Prepare(sockets); err != nil { // which owns the sockets now
 		return refuse("plan", err)
 	}

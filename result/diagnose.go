@@ -350,6 +350,9 @@ func saturatedCPU(v *view) (all []finding) {
 				wish = max(wish, w)
 			}
 		}
+		if wish < cpuFrom {
+			continue
+		}
 		all = append(all, finding{min(most, wish) - 2, fmt.Sprintf("CPU: %sCPU %s busy at least %.0f %% (%d CPUs)", owner, strings.Join(full, ", "), saturated, cpu.CPUs)})
 	}
 	return all

@@ -42,6 +42,7 @@ type Run struct {
 	Trust     Trust             `json:"trust" doc:"whether the figures can be taken at face value"`
 	Plan      *plan.Test        `json:"plan" doc:"what was asked for, defaults filled in; null when the command line itself was wrong"`
 	Hosts     Ends[*Host]       `json:"hosts" doc:"the machines"`
+	Setup     *Setup            `json:"setup" doc:"how long the set-up took; null when it wasn't reached"`
 	Engines   Ends[*Engine]     `json:"engines" doc:"how each end's workers waited for their sockets"`
 	Runtime   Ends[*Runtime]    `json:"runtime" doc:"what gperf's own runtime did inside the window"`
 	Audit     []sockopt.Row     `json:"audit" doc:"every knob on both ends: asked for, reported by the kernel, judged"`
@@ -71,6 +72,12 @@ type Warning struct {
 	End     string `json:"end" doc:"client or server; empty: the run as a whole"`
 	Stream  *int   `json:"stream" doc:"the stream it's about; null: not a single one"`
 	Message string `json:"message" doc:"one sentence"`
+}
+
+// Setup is how long the set-up of a test took.
+type Setup struct {
+	Control float64 `json:"control_seconds" doc:"connecting the control connection and exchanging hellos"`
+	Data    float64 `json:"data_seconds" doc:"connecting all data connections, from the first SYN to the last preamble"`
 }
 
 // Trust is whether a run's figures can be taken at face value.

@@ -116,6 +116,7 @@ func (s *Server) serve(fd int, peer netip.AddrPort) {
 		case <-ctx.Done():
 		}
 	}()
+	defer x.farewell(c)
 	err = x.run(ctx)
 	if x.plan != nil && s.cfg.Once {
 		defer s.shut()
@@ -131,6 +132,23 @@ func (s *Server) serve(fd int, peer netip.AddrPort) {
 	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 	_ = x.Send(control.TypeError, told)
 }
+
+// farewell lets the client have the last word that was sent to it: closing a
+// connection on which something has come in unread would reset it, and take the
+// word back. The client closes when it has it.
+func (x *session) farewell(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.CloseWrite()
+	}
+	x.End()
+	select {
+	case <-x.Lost():
+	case <-time.After(farewellWait):
+	}
+}
+
+// farewellWait bounds the wait for a client to close.
+const farewellWait = 2 * time.Second
 
 // controlConn makes a net.Conn of a control connection: quick (TCP_NODELAY,
 // which Go sets), ahead of bulk data in the queues of this host, and given up
