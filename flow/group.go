@@ -117,6 +117,7 @@ const never = 1<<63 - 1
 func NewGroup(cfg Config, sockets []Socket) (*Group, error) {
 	role, ok := roles[cfg.Role]
 	if !ok {
+		closeSockets(sockets)
 		return nil, fmt.Errorf("flow: unknown role %q", cfg.Role)
 	}
 	g := &Group{
@@ -144,6 +145,12 @@ func NewGroup(cfg Config, sockets []Socket) (*Group, error) {
 		return nil, err
 	}
 	return g, nil
+}
+
+func closeSockets(sockets []Socket) {
+	for _, s := range sockets {
+		_ = unix.Close(s.FD)
+	}
 }
 
 // newStream prepares the ith stream.

@@ -85,6 +85,7 @@ func NewTest(t *plan.Test, end sockopt.End, sockets []Socket) (*Test, error) {
 		g, err := NewGroup(cfg, sockets[i*t.Streams:(i+1)*t.Streams])
 		if err != nil {
 			x.Close()
+			closeSockets(sockets[(i+1)*t.Streams:])
 			return nil, err
 		}
 		x.groups = append(x.groups, g)

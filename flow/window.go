@@ -95,8 +95,9 @@ func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 	case err != nil:
 	case g.cfg.Role == plan.Requester && win.Duration > 0:
 		closing.AtNs = g.closeAt.Load()
-	case g.cfg.Role.Measures() && win.Duration == 0:
-		closing.AtNs = g.lastEnd()
+	case g.cfg.Role.Measures() && win.Duration == 0 && g.allEnded():
+		// The last tick may have come between the end and the news of it.
+		closing.AtNs = max(g.lastEnd(), half.Series[len(half.Series)-1].AtNs)
 	}
 	half.ClosedNs = closing.AtNs
 	half.Series = append(half.Series, closing)
@@ -118,9 +119,10 @@ func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 		}
 		half.Threads = append(half.Threads, t)
 	}
-	if g.cfg.Role.Measures() && win.Duration == 0 {
+	if g.cfg.Role.Measures() && win.Duration == 0 && g.allEnded() {
 		// The other end waits for its last byte's acknowledgement, which may be
-		// a delayed one: a FIN carries it now.
+		// a delayed one: a FIN carries it now. (After a cut it would come in the
+		// middle of something.)
 		for _, s := range g.streams {
 			_ = unix.Shutdown(s.fd, unix.SHUT_WR)
 		}
@@ -181,6 +183,9 @@ func (g *Group) ticks(ctx context.Context, win Window, openAt int64, half *resul
 			return err
 		}
 		s := g.sample(tick)
+		if s.AtNs >= g.closeAt.Load() {
+			return nil // so late that the closing sample does
+		}
 		if record {
 			s.TCP = columns(g.infos(scratch))
 		}
@@ -204,10 +209,10 @@ func (g *Group) awaitEdge(ctx context.Context, edge int64, win Window) (over boo
 	switch {
 	case !g.cfg.Role.Measures():
 		over, err = g.await(ctx, edge, win.Closed)
-		if over && win.Duration == 0 {
+		if over && err == nil && win.Duration == 0 {
 			// The other end has every byte; the snapshot waits for their
 			// acknowledgement, so that retransmits of the tail count.
-			g.awaitDrained(ctx)
+			g.awaitDrained(ctx, win.Cut)
 		}
 		return over, err
 	case win.Duration == 0:
@@ -247,10 +252,18 @@ func (g *Group) await(ctx context.Context, t int64, over ...<-chan struct{}) (bo
 // awaitDrained waits until every stream's send queue is empty and every stream
 // has ended, at most drainWait. A stream ends by its own limit, or a responder's
 // by the requester's FIN; until it has, a send whose bytes the other end already
-// counts may not have returned here.
-func (g *Group) awaitDrained(ctx context.Context) {
+// counts may not have returned here. After a cut, streams don't end by themselves
+// and the other end reads no more: there is nothing to wait for.
+func (g *Group) awaitDrained(ctx context.Context, cut <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, drainWait)
 	defer cancel()
+	go func() {
+		select {
+		case <-cut: // the news of it may come after that of the other end's close
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	for _, s := range g.streams {
 		awaitEmpty(ctx, s.fd)
 	}
@@ -272,9 +285,18 @@ func awaitEmpty(ctx context.Context, fd int) {
 	}
 }
 
+// allEnded reports whether every stream has ended.
+func (g *Group) allEnded() bool {
+	select {
+	case <-g.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // lastEnd is when the last stream ended, monotonic ns. All have.
 func (g *Group) lastEnd() int64 {
-	<-g.ended
 	var last int64
 	for _, s := range g.streams {
 		last = max(last, s.endedAt)
