@@ -123,7 +123,7 @@ func (x *test) explain(err error) result.Error {
 	case errors.As(err, &told):
 		e.Kind, e.End = told.Kind, told.End
 		if told.End == sockopt.Server.String() {
-			e.Message = "server " + x.target() + ": " + told.Message
+			e.Message = "server " + x.target() + ": " + strings.TrimPrefix(told.Message, "server: ")
 		} else { // what is said of this end may name it already
 			e.Message = "client: " + strings.TrimPrefix(told.Message, "client: ")
 		}
@@ -132,6 +132,9 @@ func (x *test) explain(err error) result.Error {
 		e.Message = fmt.Sprintf("client: %s: %v", x.target(), foreign)
 	case errors.Is(err, control.ErrLost):
 		e.Kind, e.End = "peer", sockopt.Server.String()
+		e.Message = fmt.Sprintf("client: %s: %v", x.target(), err)
+	case errors.Is(err, flow.ErrBroken): // by whom, nobody knows
+		e.Kind, e.End = "peer", ""
 		e.Message = fmt.Sprintf("client: %s: %v", x.target(), err)
 	case errors.Is(err, flow.ErrSilent), errors.Is(err, errNoAnswer):
 		e.Kind, e.End = "timeout", sockopt.Server.String()

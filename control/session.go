@@ -43,8 +43,11 @@ type Session struct {
 
 	closed map[plan.Direction]chan struct{}
 	live   chan Sample
-	quit   chan struct{} // ends the background senders
-	once   sync.Once
+	news   chan struct{} // says that live isn't empty
+
+	flushing sync.Mutex    // held by who takes from live to send
+	quit     chan struct{} // ends the background senders
+	once     sync.Once
 }
 
 const (
@@ -62,7 +65,7 @@ func NewSession(conn *Conn, onSample func(Sample)) *Session {
 		Conn: conn, onSample: onSample,
 		inbox: make(chan Message, inboxSize), begun: make(chan struct{}), stop: make(chan struct{}), lost: make(chan struct{}),
 		closed: map[plan.Direction]chan struct{}{},
-		live:   make(chan Sample, liveSize), quit: make(chan struct{}),
+		live:   make(chan Sample, liveSize), news: make(chan struct{}, 1), quit: make(chan struct{}),
 	}
 	for _, d := range []plan.Direction{plan.ClientToServer, plan.ServerToClient, plan.Both} {
 		s.closed[d] = make(chan struct{})
@@ -169,17 +172,38 @@ func (s *Session) say() {
 			return
 		case <-beat.C:
 			_ = s.Send(TypeHeartbeat, nil)
-		case sample := <-s.live:
-			_ = s.Send(TypeSample, sample)
+		case <-s.news:
+			_ = s.Flush()
 		}
 	}
 }
 
-// Live sends a sample when the connection has room, and never blocks.
+// Live has a sample sent when the connection has room, and never blocks.
 func (s *Session) Live(sample Sample) {
 	select {
 	case s.live <- sample:
 	default:
+		return
+	}
+	select {
+	case s.news <- struct{}{}:
+	default: // there is news already
+	}
+}
+
+// Flush sends the samples that still wait, in order.
+func (s *Session) Flush() error {
+	s.flushing.Lock() // two senders at once could change the order
+	defer s.flushing.Unlock()
+	for {
+		select {
+		case sample := <-s.live:
+			if err := s.Send(TypeSample, sample); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
 	}
 }
 

@@ -245,9 +245,14 @@ func (x *session) measure(ctx context.Context, end *endpoint.Endpoint) error {
 		defer cancel()
 	}
 	report, err := end.Run(ctx, flow.Link{
-		Begin:  func() error { return x.Send(control.TypeStarted, nil) },
-		Began:  begun,
-		Closed: func(d plan.Direction) error { return x.Send(control.TypeClosed, control.Closed{Direction: d}) },
+		Begin: func() error { return x.Send(control.TypeStarted, nil) },
+		Began: begun,
+		Closed: func(d plan.Direction) error {
+			if err := x.Flush(); err != nil { // nobody waits for samples after it
+				return err
+			}
+			return x.Send(control.TypeClosed, control.Closed{Direction: d})
+		},
 		Live: func(d plan.Direction, s result.Sample) {
 			if !x.plan.LiveStreams {
 				s = s.Totals()
