@@ -37,19 +37,30 @@ const (
 // diagnose says what bounded the result, the strongest first.
 func (r *Run) diagnose() []string {
 	var all []finding
-	for _, rule := range []func(*view) []finding{
-		loss, receiverWindow, sendBuffer, pacing, saturatedThread, saturatedCPU, waitingForCPU, congestionWindow, smallSegments, roundTrips,
-	} {
-		for _, d := range r.Plan.Directions() {
-			if v := r.view(d); v != nil {
-				all = append(all, rule(v)...)
+	directions := r.Plan.Directions()
+	for _, d := range directions {
+		v := r.view(d)
+		if v == nil {
+			continue
+		}
+		for _, rule := range []func(*view) []finding{
+			loss, receiverWindow, sendBuffer, pacing, congestionWindow, smallSegments, roundTrips,
+		} {
+			for _, f := range rule(v) {
+				if len(directions) > 1 {
+					f.sentence += " (" + strings.ReplaceAll(string(d), "_", " ") + ")"
+				}
+				all = append(all, f)
 			}
+		}
+		for _, rule := range []func(*view) []finding{saturatedThread, saturatedCPU, waitingForCPU} {
+			all = append(all, rule(v)...)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b finding) int { return cmp.Compare(b.strength, a.strength) })
 	sentences := make([]string, 0, len(all))
 	for _, f := range all {
-		if !slices.Contains(sentences, f.sentence) { // of the machine: found in each direction
+		if !slices.Contains(sentences, f.sentence) { // the machine's are found in each direction
 			sentences = append(sentences, f.sentence)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gperf/internal/units"
+	"gperf/plan"
 	"gperf/sockopt"
 )
 
@@ -17,6 +18,7 @@ const (
 	skewShare       = 0.02
 	generatorFrom   = 95.0 // % of one CPU
 	stealFrom       = 2.0  // % of all CPUs
+	rateFrom        = 0.98 // of the rate asked for
 	descriptorsLeft = 16
 	foreignShare    = 0.10    // of this test's own bytes on the device
 	foreignBytes    = 1 << 20 // and at least so many
@@ -47,6 +49,7 @@ func (r *Run) judge(client, server *Report) {
 	all = append(all, r.knobs()...)
 	all = append(all, r.idle()...)
 	all = append(all, r.skews()...)
+	all = append(all, r.rates()...)
 	for _, end := range []sockopt.End{sockopt.Client, sockopt.Server} {
 		report := client
 		if end == sockopt.Server {
@@ -122,6 +125,25 @@ func (r *Run) skews() (all []caution) {
 		}
 	}
 	return all
+}
+
+// rates are those that a paced sender was to keep and didn't reach, which may be
+// the path's doing or that of late wake-ups.
+func (r *Run) rates() (all []caution) {
+	for _, s := range r.Streams {
+		if s.Direction == plan.Both || s.Throughput == nil {
+			continue
+		}
+		end := sockopt.Client
+		if s.Direction == plan.ServerToClient {
+			end = sockopt.Server
+		}
+		if rate := r.Plan.End(end).Rate; rate > 0 && *s.Throughput < rateFrom*float64(rate) {
+			all = append(all, warn("rate_missed", end.String(), "stream %d reached %s of the %s that --rate allows",
+				s.ID, units.BitRate(*s.Throughput), units.BitRate(float64(rate))))
+		}
+	}
+	return mostOf(all)
 }
 
 // machine is what may have stood in the way at one end.
