@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -94,15 +95,25 @@ func (s *stream) interrupted(call string, errno unix.Errno) outcome {
 		s.interruptions.Add(1)
 		return blocked
 	}
-	return s.fail(fmt.Errorf("stream %d: %w", s.id, os.NewSyscallError(call, errno)))
+	return s.fail(broken{fmt.Errorf("stream %d: %w", s.id, os.NewSyscallError(call, errno))})
 }
+
+// ErrBroken is matched by errors about a data connection that ended in the
+// middle of a test.
+var ErrBroken = errors.New("data connection broken")
+
+// broken makes an error match ErrBroken and leaves its words alone.
+type broken struct{ error }
+
+func (e broken) Is(target error) bool { return target == ErrBroken }
+func (e broken) Unwrap() error        { return e.error }
 
 // closedEarly notes that the peer ended the stream while it should have gone on.
 func (s *stream) closedEarly() outcome {
 	if s.stopped() {
 		return ended
 	}
-	return s.fail(fmt.Errorf("stream %d: the peer closed the connection after %d bytes", s.id, s.received.Load()))
+	return s.fail(broken{fmt.Errorf("stream %d: the peer closed the connection after %d bytes", s.id, s.received.Load())})
 }
 
 // fail ends the stream with an error.
