@@ -15,7 +15,7 @@ func TestParseSize(t *testing.T) {
 	tests := []struct {
 		in   string
 		want int64
-		err  error // anyError: which one doesn't matter
+		err  error // errAny: which one doesn't matter
 	}{
 		{"0", 0, nil},
 		{"1", 1, nil},
@@ -57,18 +57,18 @@ func TestParseSize(t *testing.T) {
 		{"9223372036854775808", 0, errRange},
 		{"8388608T", 0, errRange},
 		{"8388607.9999999999999T", 0, errWhole},
-		{"9e9", 0, anyError},
+		{"9e9", 0, errAny},
 		{strings.Repeat("9", 400), 0, errRange},
-		{"10KM", 0, anyError},
-		{"1e6", 0, anyError},
-		{"0x10", 0, anyError},
-		{"8K ", 0, anyError},
-		{"8 K", 0, anyError},
-		{"8Kb", 0, anyError},
-		{"1P", 0, anyError},
-		{"NaN", 0, anyError},
-		{"Inf", 0, anyError},
-		{"٣", 0, anyError}, // an Arabic digit
+		{"10KM", 0, errAny},
+		{"1e6", 0, errAny},
+		{"0x10", 0, errAny},
+		{"8K ", 0, errAny},
+		{"8 K", 0, errAny},
+		{"8Kb", 0, errAny},
+		{"1P", 0, errAny},
+		{"NaN", 0, errAny},
+		{"Inf", 0, errAny},
+		{"٣", 0, errAny}, // an Arabic digit
 	}
 	for _, tt := range tests {
 		got, err := ParseSize(tt.in)
@@ -81,11 +81,11 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
-// anyError stands in a table for an error that isn't one of the named ones.
-var anyError = errors.New("any error")
+// errAny stands in a table for an error that isn't one of the named ones.
+var errAny = errors.New("any error")
 
 func matches(err, want error) bool {
-	if want == anyError {
+	if want == errAny {
 		return err != nil
 	}
 	return errors.Is(err, want)
@@ -113,10 +113,10 @@ func TestParseBitRate(t *testing.T) {
 		{" 1M", 0, errSyntax},
 		{strings.Repeat("9", 400), 0, errRange},
 		{strings.Repeat("9", 308) + "T", 0, errRange},
-		{"1e9", 0, anyError},
-		{"10Gi", 0, anyError},
-		{"10GB", 0, anyError},
-		{"10GK", 0, anyError},
+		{"1e9", 0, errAny},
+		{"10Gi", 0, errAny},
+		{"10GB", 0, errAny},
+		{"10GK", 0, errAny},
 	}
 	for _, tt := range tests {
 		if got, err := ParseBitRate(tt.in); got != tt.want || !matches(err, tt.err) {
@@ -139,13 +139,13 @@ func TestParseDuration(t *testing.T) {
 		{"1m30s", 90 * time.Second, nil},
 		{"0", 0, nil},
 		{"-1s", 0, errNegative},
-		{"-1", 0, anyError},
-		{"", 0, anyError},
-		{"1e3", 0, anyError},
-		{"10 s", 0, anyError},
-		{"soon", 0, anyError},
+		{"-1", 0, errAny},
+		{"", 0, errAny},
+		{"1e3", 0, errAny},
+		{"10 s", 0, errAny},
+		{"soon", 0, errAny},
 		{"9223372037", 0, errRange},
-		{strings.Repeat("9", 400), 0, anyError},
+		{strings.Repeat("9", 400), 0, errAny},
 	}
 	for _, tt := range tests {
 		if got, err := ParseDuration(tt.in); got != tt.want || !matches(err, tt.err) {
