@@ -99,6 +99,7 @@ const (
 	MaxDuration    = 30 * 24 * time.Hour
 	MinInterval    = 10 * time.Millisecond
 	MaxThreads     = 1024
+	MaxLiveStreams = 1000    // their samples travel whole, in one frame each
 	MinRate        = 1000    // bit/s
 	MaxRate        = 1 << 50 // bit/s
 	// MaxSamples bounds streams x intervals: about 150 bytes of memory each on
@@ -285,9 +286,12 @@ func (t *Test) Validate() error {
 		return fmt.Errorf("rate: it paces bulk senders, not %s", t.Type)
 	}
 	if interval > 0 {
-		if samples := float64(duration) / float64(interval) * float64(t.Streams); samples > MaxSamples {
+		if samples := float64(duration) / float64(interval) * float64(t.Streams*len(t.Directions())); samples > MaxSamples {
 			return fmt.Errorf("interval: %.0f samples (intervals x streams) are more than %d", samples, MaxSamples)
 		}
+	}
+	if t.LiveStreams && t.Streams > MaxLiveStreams {
+		return fmt.Errorf("live_streams: %d streams are more than the %d whose samples can be shown as they come", t.Streams, MaxLiveStreams)
 	}
 	if rr {
 		for _, size := range []struct {

@@ -35,6 +35,13 @@ func TestNormalise(t *testing.T) {
 	if rr.Duration != 0 || rr.RequestSize != 1 || rr.ResponseSize != 1 || rr.Burst != 1 {
 		t.Errorf("request/response by count: %+v", rr)
 	}
+	for rate, size := range map[int64]int{1000: 1, 8e6: 1000, 1e12: 128 << 10} {
+		p := &plan.Test{Client: plan.End{Rate: rate}}
+		p.Normalise()
+		if p.Client.SendSize != size || p.Server.SendSize != 128<<10 {
+			t.Errorf("a millisecond of %d bit/s is a message of %d bytes, not %d", rate, p.Client.SendSize, size)
+		}
+	}
 	for _, typ := range plan.Types() {
 		once := example(typ)
 		if err := once.Validate(); err != nil {
@@ -68,6 +75,8 @@ func TestValidate(t *testing.T) {
 		{"CPUs and knobs", plan.TCPRR, func(p *plan.Test) {
 			p.Client.CPUs, p.Server.Knobs = []int{0, 1023}, sockopt.Settings{"rcvbuf": sockopt.Int(8192)}
 		}, ""},
+		{"threads and rate", plan.TCPMaerts, func(p *plan.Test) { p.Client.Threads, p.Server.Threads, p.Server.Rate = 1024, 1, 1000 }, ""},
+		{"both ways", plan.TCPStream, func(p *plan.Test) { p.Bidir = true }, ""},
 
 		{"no type", "", func(*plan.Test) {}, `unknown test ""`},
 		{"unknown type", "SCTP_STREAM", func(*plan.Test) {}, `unknown test "SCTP_STREAM"`},
@@ -104,6 +113,16 @@ func TestValidate(t *testing.T) {
 		{"no receive size", plan.TCPStream, func(p *plan.Test) { p.Server.ReceiveSize = 0 }, "server: receive_size_bytes: 0"},
 		{"negative CPU", plan.TCPStream, func(p *plan.Test) { p.Client.CPUs = []int{0, -1} }, "client: cpus: -1"},
 		{"CPU beyond the mask", plan.TCPStream, func(p *plan.Test) { p.Server.CPUs = []int{1024} }, "server: cpus: 1024"},
+		{"negative threads", plan.TCPRR, func(p *plan.Test) { p.Client.Threads = -1 }, "client: threads: -1"},
+		{"too many threads", plan.TCPRR, func(p *plan.Test) { p.Server.Threads = 1025 }, "server: threads: 1025"},
+		{"slow rate", plan.TCPStream, func(p *plan.Test) { p.Client.Rate = 999 }, "client: rate: 999"},
+		{"negative rate", plan.TCPStream, func(p *plan.Test) { p.Server.Rate = -1 }, "server: rate: -1"},
+		{"absurd rate", plan.TCPStream, func(p *plan.Test) { p.Client.Rate = 1<<50 + 1 }, "client: rate: 1125899906842625"},
+		{"rate of RR", plan.TCPRR, func(p *plan.Test) { p.Server.Rate = 1e6 }, "rate: "},
+		{"both ways of RR", plan.TCPRR, func(p *plan.Test) { p.Bidir = true }, "bidir: TCP_RR"},
+		{"too many samples both ways", plan.TCPStream, func(p *plan.Test) {
+			p.Bidir, p.Duration, p.Interval = true, day/3, plan.Seconds(10*time.Millisecond)
+		}, "interval: "},
 		{"unknown knob", plan.TCPStream, func(p *plan.Test) { p.Server.Knobs = sockopt.Settings{"turbo": sockopt.Int(1)} }, `server: `},
 		{"knob by another spelling", plan.TCPStream, func(p *plan.Test) { p.Client.Knobs = sockopt.Settings{"notsent-lowat": sockopt.Int(1)} }, "notsent-lowat"},
 		{"knob's value", plan.TCPStream, func(p *plan.Test) { p.Client.Knobs = sockopt.Settings{"rcvbuf": sockopt.Int(-1)} }, "client: rcvbuf"},
@@ -178,6 +197,26 @@ func TestRoles(t *testing.T) {
 		}
 		if tt.client.Measures() == tt.server.Measures() {
 			t.Errorf("%s: not exactly one end measures", tt.d)
+		}
+	}
+}
+
+func TestDirections(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		typ   plan.Type
+		bidir bool
+		want  []plan.Direction
+	}{
+		{plan.TCPStream, false, []plan.Direction{plan.ClientToServer}},
+		{plan.TCPMaerts, false, []plan.Direction{plan.ServerToClient}},
+		{plan.TCPRR, false, []plan.Direction{plan.Both}},
+		{plan.TCPStream, true, []plan.Direction{plan.ClientToServer, plan.ServerToClient}},
+		{plan.TCPMaerts, true, []plan.Direction{plan.ClientToServer, plan.ServerToClient}},
+	} {
+		p := &plan.Test{Type: tt.typ, Bidir: tt.bidir}
+		if d := cmp.Diff(tt.want, p.Directions()); d != "" {
+			t.Errorf("%s, bidir %v (-want +got):\n%s", tt.typ, tt.bidir, d)
 		}
 	}
 }
