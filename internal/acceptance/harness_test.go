@@ -443,3 +443,5 @@ func asRoot(t testing.TB) {
 		t.Skip("needs root")
 	}
 }
+
+func splitLines(text string) []string { return strings.Split(strings.TrimSuffix(text, "\n"), "\n") }
