@@ -48,7 +48,11 @@ func arrange(app *cli.App, args []string) (arranged []string, command *cli.Comma
 		default:
 			flags = append(flags, arg)
 			switch f := findFlag(command, name); {
-			case f == nil || i+1 == len(args):
+			case f == nil:
+			case i+1 == len(args):
+				if !f.isBool { // whatever came next would pass for its value
+					return flags, command, wantsHelp
+				}
 			case !f.isBool:
 				i++
 				flags = append(flags, args[i])
@@ -83,15 +87,14 @@ func isHelp(arg string) bool { return arg == "-h" || arg == "-help" || arg == "-
 // looksBoolean reports whether s is what might follow a boolean flag for its
 // value.
 func looksBoolean(s string) bool {
-	if s == "" {
-		return false
+	client, server, _ := strings.Cut(s, ":")
+	return (client != "" || server != "") && (client == "" || isBoolWord(client)) && (server == "" || isBoolWord(server))
+}
+
+func isBoolWord(s string) bool {
+	switch strings.ToLower(s) {
+	case "on", "off", "true", "false", "yes", "no", "0", "1", "auto":
+		return true
 	}
-	for _, half := range strings.Split(s, ":") {
-		switch strings.ToLower(half) {
-		case "on", "off", "true", "false", "yes", "no", "0", "1", "auto", "":
-		default:
-			return false
-		}
-	}
-	return true
+	return false
 }

@@ -56,7 +56,7 @@ func probeCommand() *cli.Command {
 
 func printProbe(c *cli.Context, rows []sockopt.ProbeRow) error {
 	w := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "knob\toption\tunit\twhen\tsupported\tdefault\t")
+	fmt.Fprintln(w, "knob\toption\tunit\twhen\tsupported\tdefault")
 	for _, r := range rows {
 		supported := "yes"
 		if !r.Supported {
@@ -69,7 +69,7 @@ func printProbe(c *cli.Context, rows []sockopt.ProbeRow) error {
 		if r.Default.IsSet() {
 			value = r.Default.String()
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t\n", r.Knob, r.Option, unit, r.When, supported, value)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Knob, r.Option, unit, r.When, supported, value)
 	}
 	return w.Flush()
 }
