@@ -419,16 +419,21 @@ func (x *test) audit(ctx context.Context, end *endpoint.Endpoint) error {
 	if err := sockopt.Refused(own, p.AllowClamp); err != nil {
 		return refuse("plan", err)
 	}
-	var theirs control.Audit
-	if err := x.session.Expect(ctx, control.TypeAudit, &theirs); err != nil {
-		return err
+	for more := true; more; {
+		var piece control.Audit
+		if err := x.session.Expect(ctx, control.TypeAudit, &piece); err != nil {
+			return err
+		}
+		x.theirs.Audit = append(x.theirs.Audit, piece.Rows...)
+		if more = piece.More; len(x.theirs.Audit) > reportLimit {
+			return refuse("protocol", fmt.Errorf("%s: more than %d rows of audit", x.remote, reportLimit))
+		}
 	}
-	x.theirs.Audit = theirs.Rows
-	x.run.Audit = append(own[:len(own):len(own)], theirs.Rows...)
+	x.run.Audit = append(own[:len(own):len(own)], x.theirs.Audit...)
 	if err := x.covered(); err != nil {
 		return err
 	}
-	if err := sockopt.Refused(theirs.Rows, p.AllowClamp); err != nil {
+	if err := sockopt.Refused(x.theirs.Audit, p.AllowClamp); err != nil {
 		return refuse("plan", err)
 	}
 	return nil
@@ -546,38 +551,31 @@ func (x *test) live(d plan.Direction, end sockopt.End, s result.Sample) {
 	}
 }
 
-// collect receives the server's series and its report.
+// reportLimit bounds what a server may report: samples, streams, rows of audit.
+const reportLimit = plan.MaxSamples
+
+// collect receives the server's report.
 func (x *test) collect(ctx context.Context) error {
-	series := map[plan.Direction][]result.Sample{}
+	var c control.Collector
 	for {
 		m, err := x.nextOf(ctx)
 		if err != nil {
 			return err
 		}
-		switch m.Type {
-		case control.TypeSeries:
-			var s control.Sample
-			if err := control.Unmarshal(m.Type, m.Body, &s); err != nil {
-				return refuse("protocol", err)
-			}
-			series[s.Direction] = append(series[s.Direction], s.Sample)
-		case control.TypeReport:
-			var report result.Report
-			if err := control.Unmarshal(m.Type, m.Body, &report); err != nil {
-				return refuse("protocol", err)
-			}
-			for i := range report.Halves {
-				h := &report.Halves[i]
-				h.Series = series[h.Direction]
-				if err := h.Check(x.cfg.Plan.Streams); err != nil {
-					return refuse("protocol", err)
-				}
-			}
-			x.theirs = report
-			return nil
-		default:
-			return refuse("protocol", fmt.Errorf("unexpected %q instead of the report", m.Type))
+		report, err := c.Add(m, reportLimit)
+		if err != nil {
+			return refuse("protocol", fmt.Errorf("%s: %w", x.remote, err))
 		}
+		if report == nil {
+			continue
+		}
+		for i := range report.Halves {
+			if err := report.Halves[i].Check(x.cfg.Plan.Streams); err != nil {
+				return refuse("protocol", fmt.Errorf("%s: %w", x.remote, err))
+			}
+		}
+		x.theirs = *report
+		return nil
 	}
 }
 

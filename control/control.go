@@ -31,6 +31,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -70,14 +71,15 @@ const (
 	TypePong      Type = "pong"      // Pong, server
 	TypePlan      Type = "plan"      // Plan, client
 	TypeReady     Type = "ready"     // Ready, server
-	TypeAudit     Type = "audit"     // Audit, server
+	TypeAudit     Type = "audit"     // Audit, server, before the start and with the report
 	TypeStart     Type = "start"     // none, client
 	TypeStarted   Type = "started"   // none, server
 	TypeSample    Type = "sample"    // Sample, both ways
 	TypeStop      Type = "stop"      // none, client: close the windows now
 	TypeClosed    Type = "closed"    // Closed, both ways
 	TypeFinish    Type = "finish"    // none, client
-	TypeSeries    Type = "series"    // Sample, server, once for each sample of a half
+	TypeStreams   Type = "streams"   // Streams, server, a piece of a half's streams
+	TypeSeries    Type = "series"    // Sample, server, one sample of a half, or a piece of it
 	TypeReport    Type = "report"    // result.Report, server, last
 	TypeHeartbeat Type = "heartbeat" // none, both ways
 	TypeError     Type = "error"     // Error, both ways, last
@@ -112,9 +114,129 @@ type Ready struct {
 	MAC   string `json:"mac,omitempty"`
 }
 
-// Audit is the server's audit before the start.
+// Audit is the server's audit, or a piece of it.
 type Audit struct {
 	Rows []sockopt.Row `json:"rows"`
+	More bool          `json:"more,omitempty"` // another piece follows
+}
+
+// Streams is a piece of the streams of a half, in order.
+type Streams struct {
+	Direction plan.Direction      `json:"direction"`
+	Streams   []result.HalfStream `json:"streams"`
+}
+
+// How much goes into one frame of what grows with the number of streams. A
+// stream's end is about 1.2 KB of JSON, a row of the audit 300 bytes, a sample
+// 200 bytes per stream.
+const (
+	StreamsPerFrame = 400
+	RowsPerFrame    = 1000
+	SamplePerFrame  = 2000 // streams
+)
+
+// SendAudit sends rows in as many pieces as they need, at least one.
+func (c *Conn) SendAudit(rows []sockopt.Row) error {
+	for {
+		n := min(len(rows), RowsPerFrame)
+		if err := c.Send(TypeAudit, Audit{Rows: rows[:n], More: n < len(rows)}); err != nil {
+			return err
+		}
+		if rows = rows[n:]; len(rows) == 0 {
+			return nil
+		}
+	}
+}
+
+// SendReport sends a report: the halves' samples, their streams and the audit
+// in pieces, then the rest.
+func (c *Conn) SendReport(r *result.Report) error {
+	rest := *r
+	rest.Halves = slices.Clone(r.Halves)
+	rest.Audit = nil
+	for i := range rest.Halves {
+		h := &rest.Halves[i]
+		for _, s := range h.Series {
+			for from := 0; from == 0 || from < s.Width(); from += SamplePerFrame {
+				piece := s.Slice(from, min(from+SamplePerFrame, s.Width()))
+				if err := c.Send(TypeSeries, Sample{Direction: h.Direction, Sample: piece}); err != nil {
+					return err
+				}
+			}
+		}
+		for piece := range slices.Chunk(h.Streams, StreamsPerFrame) {
+			if err := c.Send(TypeStreams, Streams{Direction: h.Direction, Streams: piece}); err != nil {
+				return err
+			}
+		}
+		h.Streams = nil
+	}
+	if err := c.SendAudit(r.Audit); err != nil {
+		return err
+	}
+	return c.Send(TypeReport, rest)
+}
+
+// A Collector puts a report together from its pieces.
+type Collector struct {
+	audit   []sockopt.Row
+	series  map[plan.Direction][]result.Sample
+	streams map[plan.Direction][]result.HalfStream
+}
+
+// Add takes the next message of a report. It returns the report with its last
+// message, else nil. What comes is bounded by limit, in streams and samples.
+func (c *Collector) Add(m Message, limit int) (*result.Report, error) {
+	if c.series == nil {
+		c.series, c.streams = map[plan.Direction][]result.Sample{}, map[plan.Direction][]result.HalfStream{}
+	}
+	switch m.Type {
+	case TypeAudit:
+		var piece Audit
+		if err := Unmarshal(m.Type, m.Body, &piece); err != nil {
+			return nil, err
+		}
+		c.audit = append(c.audit, piece.Rows...)
+	case TypeSeries:
+		var piece Sample
+		if err := Unmarshal(m.Type, m.Body, &piece); err != nil {
+			return nil, err
+		}
+		all := c.series[piece.Direction]
+		// Pieces of one sample follow one another.
+		if last := len(all) - 1; last >= 0 && all[last].Tick == piece.Sample.Tick {
+			all[last].Append(&piece.Sample)
+		} else {
+			all = append(all, piece.Sample)
+		}
+		c.series[piece.Direction] = all
+		if len(all) > limit {
+			return nil, fmt.Errorf("control: more than %d samples", limit)
+		}
+	case TypeStreams:
+		var piece Streams
+		if err := Unmarshal(m.Type, m.Body, &piece); err != nil {
+			return nil, err
+		}
+		c.streams[piece.Direction] = append(c.streams[piece.Direction], piece.Streams...)
+		if len(c.streams[piece.Direction]) > limit || len(c.audit) > limit {
+			return nil, fmt.Errorf("control: more than %d streams", limit)
+		}
+	case TypeReport:
+		r := new(result.Report)
+		if err := Unmarshal(m.Type, m.Body, r); err != nil {
+			return nil, err
+		}
+		for i := range r.Halves {
+			h := &r.Halves[i]
+			h.Series, h.Streams = c.series[h.Direction], c.streams[h.Direction]
+		}
+		r.Audit = c.audit
+		return r, nil
+	default:
+		return nil, fmt.Errorf("control: unexpected %q in a report", m.Type)
+	}
+	return nil, nil
 }
 
 // Sample is one sample of one direction.

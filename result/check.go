@@ -50,16 +50,11 @@ func (h *Half) Check(streams int) error {
 	return nil
 }
 
-// columns are the sample's counters.
-func (s *Sample) columns() [7][]uint64 {
-	return [...][]uint64{s.Sent, s.Received, s.SendCalls, s.ReceiveCalls, s.ShortSends, s.Interruptions, s.Transactions}
-}
-
 // Check reports a sample whose columns aren't all width entries long.
 func (s *Sample) Check(width int) error {
 	for _, column := range s.columns() {
-		if len(column) != width {
-			return fmt.Errorf("a column of %d entries, not %d", len(column), width)
+		if len(*column) != width {
+			return fmt.Errorf("a column of %d entries, not %d", len(*column), width)
 		}
 	}
 	for name, column := range s.TCP {
@@ -81,9 +76,9 @@ func (s *Sample) follows(before *Sample) error {
 	}
 	was := before.columns()
 	for c, column := range s.columns() {
-		for i := range column {
-			if column[i] < was[c][i] {
-				return fmt.Errorf("a counter went back from %d to %d", was[c][i], column[i])
+		for i, now := range *column {
+			if then := (*was[c])[i]; now < then {
+				return fmt.Errorf("a counter went back from %d to %d", then, now)
 			}
 		}
 	}

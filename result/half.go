@@ -90,3 +90,35 @@ var SampleFields = []sockopt.TCPField{
 	sockopt.TotalRetrans, sockopt.BytesRetrans, sockopt.TotalRTO, sockopt.DataSegsOut, sockopt.BytesAcked,
 	sockopt.RTT, sockopt.RTTVar, sockopt.SndCwnd, sockopt.SndMSS, sockopt.SndWnd, sockopt.RcvWnd, sockopt.DeliveryRate,
 }
+
+// columns are the sample's columns of counters, in a fixed order.
+func (s *Sample) columns() []*[]uint64 {
+	return []*[]uint64{&s.Sent, &s.Received, &s.SendCalls, &s.ReceiveCalls, &s.ShortSends, &s.Interruptions, &s.Transactions}
+}
+
+// Width is the number of the columns' entries.
+func (s *Sample) Width() int { return len(s.Sent) }
+
+// Slice is the sample's entries from up to, not including, to.
+func (s Sample) Slice(from, to int) Sample {
+	piece := s // its columns are replaced, not written to
+	for _, column := range piece.columns() {
+		*column = (*column)[from:to]
+	}
+	piece.TCP = make(map[string][]uint64, len(s.TCP))
+	for name, column := range s.TCP {
+		piece.TCP[name] = column[from:to]
+	}
+	return piece
+}
+
+// Append adds the entries of the next piece of the same sample.
+func (s *Sample) Append(piece *Sample) {
+	more := piece.columns()
+	for i, column := range s.columns() {
+		*column = append(*column, *more[i]...)
+	}
+	for name, column := range piece.TCP {
+		s.TCP[name] = append(s.TCP[name], column...)
+	}
+}

@@ -28,7 +28,7 @@ type door struct {
 	spare     int // a descriptor to give up when there are no others
 	protocols []Protocol
 	allowed   func(netip.Addr) bool
-	limit     int           // connections waiting
+	limit     func() int    // connections waiting
 	patience  time.Duration // how long one may say nothing
 
 	mu        sync.Mutex
@@ -49,7 +49,7 @@ type visitor struct {
 // preamble, so that reading it later can't block.
 const lookAhead = 64
 
-func newDoor(log *slog.Logger, allowed func(netip.Addr) bool, limit int, patience time.Duration) (*door, error) {
+func newDoor(log *slog.Logger, allowed func(netip.Addr) bool, limit func() int, patience time.Duration) (*door, error) {
 	d := &door{
 		log: log, allowed: allowed, limit: limit, patience: patience,
 		listeners: map[int]bool{}, waiting: map[int]*visitor{},
@@ -205,7 +205,7 @@ func (d *door) enter(fd int, peer netip.AddrPort) {
 	}
 	v := &visitor{fd: fd, peer: peer, deadline: time.Now().Add(d.patience)}
 	d.mu.Lock()
-	for len(d.waiting) >= d.limit {
+	for len(d.waiting) >= d.limit() {
 		for d.queue[0].told {
 			d.queue = d.queue[1:]
 		}

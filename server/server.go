@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -73,6 +74,7 @@ type Server struct {
 	ctx      context.Context // of the sessions; set by Serve
 	shut     func()          // closes the door
 	sessions sync.WaitGroup
+	expected atomic.Int64 // data connections of admitted tests that have yet to come
 
 	mu    sync.Mutex
 	tests map[token]*session // from admission to end
@@ -93,7 +95,7 @@ func New(cfg Config) (*Server, error) {
 	setDefaults(&cfg.Limits)
 	s := &Server{cfg: cfg, log: cfg.Log, tests: map[token]*session{}}
 	var err error
-	if s.door, err = newDoor(s.log, s.allowed, cfg.Limits.Waiting, cfg.Limits.Patience); err != nil {
+	if s.door, err = newDoor(s.log, s.allowed, s.places, cfg.Limits.Patience); err != nil {
 		return nil, err
 	}
 	s.door.protocols = []Protocol{native{s}, data{s}}
@@ -164,6 +166,10 @@ func (s *Server) Serve(ctx context.Context) error {
 	end(nil)
 	return err
 }
+
+// places is how many connections may wait to be told: strangers up to a limit,
+// and those that are expected.
+func (s *Server) places() int { return s.cfg.Limits.Waiting + int(s.expected.Load()) }
 
 // allowed reports whether clients may come from addr.
 func (s *Server) allowed(addr netip.Addr) bool {

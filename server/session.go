@@ -226,7 +226,7 @@ func (x *session) run(ctx context.Context) error {
 	if err := sockopt.Refused(audit, x.plan.AllowClamp); err != nil {
 		return refusal("plan", err)
 	}
-	if err := x.Send(control.TypeAudit, control.Audit{Rows: audit}); err != nil {
+	if err := x.SendAudit(audit); err != nil {
 		return err
 	}
 	if err := x.await(ctx, control.TypeStart); err != nil {
@@ -265,14 +265,7 @@ func (x *session) measure(ctx context.Context, end *endpoint.Endpoint) error {
 		return err
 	}
 	x.leave() // before the client can ask for its next test
-	for _, h := range report.Halves {
-		for _, s := range h.Series {
-			if err := x.Send(control.TypeSeries, control.Sample{Direction: h.Direction, Sample: s}); err != nil {
-				return err
-			}
-		}
-	}
-	return x.Send(control.TypeReport, report)
+	return x.SendReport(report)
 }
 
 // begun is closed: a client that has sent start has begun.
@@ -342,7 +335,13 @@ func (x *session) admit(ctx context.Context) error {
 	if secret != nil {
 		ready.MAC = control.Authenticate(secret, x.theirs, x.token[:])
 	}
-	return x.Send(control.TypeReady, ready)
+	x.server.expected.Add(int64(flow.Streams(t)))
+	if err := x.Send(control.TypeReady, ready); err != nil {
+		x.server.expected.Add(int64(-flow.Streams(t)))
+		x.leave()
+		return err
+	}
+	return nil
 }
 
 // check reports which limit a plan exceeds.
@@ -463,6 +462,7 @@ func (x *session) connect(ctx context.Context) (sockets []flow.Socket, readings 
 		fmt.Errorf("not all data connections came within %v", setupTimeout))
 	defer cancel()
 	want := flow.Streams(x.plan)
+	defer x.server.expected.Add(int64(-want))
 	seen := make([]bool, want+1)
 	knobs := x.plan.Server.Knobs
 	var listener sockopt.Readings
