@@ -42,7 +42,7 @@ type folder struct {
 // layout is the table: the tiers, the highest first, each with its folders. A
 // package imports only from tiers below its own. A folder needn't exist yet.
 var layout = [][]folder{
-	{{"cmd/...", []string{cliPkg, termPkg, unixPkg}}},
+	{{"bench", []string{unixPkg}}, {"cmd/...", []string{cliPkg, termPkg, unixPkg}}},
 	{{"lab", []string{netlink, netns, unixPkg}}, {"sweep", nil}, {"compare", nil}, {"report", nil}},
 	{{"netperf", nil}},
 	{{"client", []string{unixPkg}}, {"server", []string{unixPkg}}},
