@@ -15,15 +15,19 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT  ?= $(shell git rev-parse --verify --quiet HEAD 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: all help build deps peers test race fuzz bench lint cross docs clean
+.PHONY: all help build demo deps peers test race fuzz bench lint cross docs clean
 
 all: build
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s  %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s  %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 build: ## build bin/gperf with version and commit stamped in
 	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/gperf
+
+demo: build ## run a bulk test and a request/response test over loopback
+	bin/gperf client -d 2
+	bin/gperf client -t TCP_RR -d 2
 
 deps: ## install the programs that tests use and that are missing (Debian, root)
 	@./.ci/deps
@@ -48,6 +52,9 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 
 bench: ## run all Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+bench-peers: build ## measure gperf against the peers; more flags in BENCHFLAGS
+	$(GO) run ./bench -gperf bin/gperf $(BENCHFLAGS)
 
 lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); \
