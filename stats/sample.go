@@ -49,3 +49,29 @@ func (s Sample) HalfWidthPercent(level float64) *float64 {
 	v := 100 * t * *s.Stddev / math.Sqrt(float64(s.N)) / math.Abs(*s.Mean)
 	return &v
 }
+
+// An Interval is where a figure lies, with the chance of that.
+type Interval struct {
+	Low   float64 `json:"low" doc:"lower end"`
+	High  float64 `json:"high" doc:"upper end"`
+	Level float64 `json:"level" doc:"chance that such an interval holds the true figure, between 0 and 1"`
+}
+
+// MedianInterval is where the median of what values were drawn from lies, by
+// order statistics: the values are taken to be independent, and nothing else is
+// assumed of them. Its ends are the k-th smallest and the k-th largest value,
+// with the largest k whose level is at least 0.95, or else 1, which makes the
+// level 1-2^(1-n) with fewer than 6 values. nil with fewer than two.
+func MedianInterval(values []float64) *Interval {
+	n := len(values)
+	if n < 2 {
+		return nil
+	}
+	below := distuv.Binomial{N: float64(n), P: 0.5} // of the values that are below the median
+	k := 1
+	for below.CDF(float64(k)) <= 0.025 {
+		k++
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return &Interval{Low: sorted[k-1], High: sorted[n-k], Level: 1 - 2*below.CDF(float64(k-1))}
+}

@@ -58,3 +58,33 @@ func TestHalfWidthPercent(t *testing.T) {
 		t.Errorf("no share of a mean of 0, got %v", *got)
 	}
 }
+
+// The ranks and levels are those of printed tables of the sign test.
+func TestMedianInterval(t *testing.T) {
+	t.Parallel()
+	if got := MedianInterval([]float64{7}); got != nil {
+		t.Errorf("one value has no interval, got %+v", got)
+	}
+	for _, tt := range []struct {
+		n, k  int
+		level float64
+	}{
+		{2, 1, 0.5},
+		{5, 1, 0.9375},
+		{6, 1, 0.96875},
+		{7, 1, 0.984375},
+		{9, 2, 0.9609375},
+		{10, 2, 0.978516},
+		{20, 6, 0.958611},
+		{50, 18, 0.967161},
+	} {
+		values := make([]float64, tt.n) // tt.n..1
+		for i := range values {
+			values[i] = float64(tt.n - i)
+		}
+		got := MedianInterval(values)
+		if got.Low != float64(tt.k) || got.High != float64(tt.n+1-tt.k) || math.Abs(got.Level-tt.level) > 1e-6 {
+			t.Errorf("n %d: got %+v, want %d..%d at %v", tt.n, *got, tt.k, tt.n+1-tt.k, tt.level)
+		}
+	}
+}
