@@ -4,10 +4,11 @@ SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS   += --no-print-directory
 
-GO        ?= go
-TESTFLAGS ?=
-FUZZTIME  ?= 10s
-BENCHTIME ?= 1s
+GO         ?= go
+TESTFLAGS  ?=
+FUZZTIME   ?= 10s
+BENCHTIME  ?= 1s
+BENCHFLAGS ?=
 
 # Stamped into the binary. Outside a git work tree both stay empty, and the
 # binary says what the go command knows of it.
@@ -15,7 +16,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT  ?= $(shell git rev-parse --verify --quiet HEAD 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: all help build demo deps peers test race fuzz bench lint cross docs clean
+.PHONY: all help build demo deps peers test race fuzz bench bench-peers lint cross docs clean
 
 all: build
 
