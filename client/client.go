@@ -55,7 +55,7 @@ var ErrInterrupted = errors.New("interrupted")
 func NewRun(build result.Build, labels map[string]string) *result.Run {
 	return &result.Run{
 		Schema: result.Schema, ID: randomHex(idSize), Started: time.Now(), Gperf: build,
-		Labels: labels, Status: result.Failed,
+		Labels: labels, Status: result.Failed, Trust: result.Trust{Reasons: []string{"nothing was measured"}},
 	}
 }
 

@@ -153,6 +153,8 @@ func (x *test) greet(ctx context.Context) (net.Conn, error) {
 		return nil, refuse("connect", err)
 	}
 	x.remote = remote
+	server := remote.String()
+	x.run.Server = &server
 	c, err := controlConn(fd)
 	if err != nil {
 		return nil, err

@@ -16,10 +16,11 @@
 //	                        ◄──────  audit {rows}            | error
 //	start                   ──────►
 //	                        ◄──────  started
-//	sample, heartbeat       ◄─────►  sample, heartbeat
+//	                        ◄──────  sample ...
 //	closed {direction}      ◄─────►  closed {direction}      (last sample taken)
 //	finish                  ──────►
-//	                        ◄──────  series × n, report
+//	                        ◄──────  series × n, streams × n, audit × n, report
+//	heartbeat               ◄─────►  heartbeat, each second
 package control
 
 import (
@@ -74,7 +75,7 @@ const (
 	TypeAudit     Type = "audit"     // Audit, server, before the start and with the report
 	TypeStart     Type = "start"     // none, client
 	TypeStarted   Type = "started"   // none, server
-	TypeSample    Type = "sample"    // Sample, both ways
+	TypeSample    Type = "sample"    // Sample, server
 	TypeStop      Type = "stop"      // none, client: close the windows now
 	TypeClosed    Type = "closed"    // Closed, both ways
 	TypeFinish    Type = "finish"    // none, client

@@ -143,7 +143,7 @@ func (g *Group) begin(ctx context.Context, win Window) (openAt int64, err error)
 		_, err = g.await(ctx, never, win.Began, win.Cut)
 	}
 	openAt = sys.Monotonic() + int64(win.Warmup)
-	g.plan(openAt, win)
+	g.setEdges(openAt, win)
 	if win.Warmup > 0 {
 		g.Start()
 		cut := false
@@ -162,8 +162,8 @@ func (g *Group) begin(ctx context.Context, win Window) (openAt int64, err error)
 	return openAt, err
 }
 
-// plan tells a requester's workers the edges of the window.
-func (g *Group) plan(openAt int64, win Window) {
+// setEdges tells a requester's workers the edges of the window.
+func (g *Group) setEdges(openAt int64, win Window) {
 	if win.Duration > 0 && g.cfg.Role.Measures() {
 		g.closeAt.Store(openAt + int64(win.Duration))
 	}

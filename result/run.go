@@ -42,6 +42,7 @@ type Run struct {
 	Trust     Trust             `json:"trust" doc:"whether the figures can be taken at face value"`
 	Plan      *plan.Test        `json:"plan" doc:"what was asked for, defaults filled in; null when the command line itself was wrong"`
 	Hosts     Ends[*Host]       `json:"hosts" doc:"the machines"`
+	Server    *string           `json:"server_address" doc:"address and port of the server, as the client connected to it; null when it didn't"`
 	Setup     *Setup            `json:"setup" doc:"how long the set-up took; null when it wasn't reached"`
 	Engines   Ends[*Engine]     `json:"engines" doc:"how each end's workers waited for their sockets"`
 	Runtime   Ends[*Runtime]    `json:"runtime" doc:"what gperf's own runtime did inside the window"`

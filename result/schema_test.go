@@ -2,17 +2,14 @@ package result
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gperf/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the schema and the tables of docs/ anew")
 
 const (
 	schemaFile = "../docs/result.schema.json"
@@ -26,7 +23,7 @@ const (
 func StrictSchemaJSON() []byte { return newGenerator(true).json() }
 
 func TestSchemaFile(t *testing.T) {
-	current(t, schemaFile, SchemaJSON())
+	golden.Compare(t, schemaFile, SchemaJSON())
 }
 
 func TestDocsTables(t *testing.T) {
@@ -39,25 +36,7 @@ func TestDocsTables(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s has lost its markers", docsFile)
 	}
-	current(t, docsFile, []byte(before+tableStart+tables()+tableEnd+after))
-}
-
-// current checks that file holds want, or makes it so.
-func current(t *testing.T, file string, want []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, want, 0o666); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(got), string(want)); diff != "" {
-		t.Errorf("%s is stale, go test ./result -update writes it anew (-is +should be):\n%s", file, diff)
-	}
+	golden.Compare(t, docsFile, []byte(before+tableStart+tables()+tableEnd+after))
 }
 
 // tables prints the schema as Markdown, a table for each kind of object.

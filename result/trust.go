@@ -75,7 +75,7 @@ func (r *Run) knobs() (all []caution) {
 	for _, row := range r.Audit {
 		switch row.Verdict {
 		case sockopt.Clamped, sockopt.Raised, sockopt.NotHeld, sockopt.NoEffect, sockopt.Ignored, sockopt.Unsupported:
-			c := distrust(string(row.Verdict), row.End, "%s: %s at the %s: %s", row.Knob, row.Verdict, row.End, row.Detail)
+			c := distrust(string(row.Verdict), row.End, "%s at the %s: %s", row.Knob, row.End, row.Why())
 			c.Stream = row.Stream
 			all = append(all, c)
 		case sockopt.Auto, sockopt.Exact, sockopt.Doubled, sockopt.Adjusted, sockopt.Unverified:

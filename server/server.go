@@ -59,8 +59,9 @@ type Config struct {
 	Secret    []byte         // nil: open to everyone
 	Allow     []netip.Prefix // client networks; empty: all
 	Limits    Limits
-	Once      bool   // serve one test, then end
-	Program   string // how it calls itself: "gperf 1.2.3"
+	Protocols []Protocol // others than gperf's own
+	Once      bool       // serve one test, then end; a refused one is none
+	Program   string     // how it calls itself: "gperf 1.2.3"
 	Log       *slog.Logger
 }
 
@@ -98,7 +99,7 @@ func New(cfg Config) (*Server, error) {
 	if s.door, err = newDoor(s.log, s.allowed, s.places, cfg.Limits.Patience); err != nil {
 		return nil, err
 	}
-	s.door.protocols = []Protocol{native{s}, data{s}}
+	s.door.protocols = append([]Protocol{native{s}, data{s}}, cfg.Protocols...)
 	for _, l := range cfg.Listen {
 		if err := s.listen(l); err != nil {
 			s.door.close()

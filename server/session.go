@@ -329,6 +329,7 @@ func (x *session) admit(ctx context.Context) error {
 	x.plan = t
 	if err := x.prepare(); err != nil {
 		x.leave()
+		x.plan = nil
 		return refusal("plan", err)
 	}
 	ready := control.Ready{Port: int(x.port), Token: hex.EncodeToString(x.token[:])}

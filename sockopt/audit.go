@@ -103,6 +103,18 @@ func merge(rows []Row, streams int) []Row {
 	return rows
 }
 
+// Why is the row's verdict in words, with the detail if there is one.
+func (r Row) Why() string {
+	word := strings.ReplaceAll(string(r.Verdict), "_", " ")
+	switch {
+	case r.Detail == "":
+		return word
+	case strings.HasPrefix(r.Detail, word):
+		return r.Detail
+	}
+	return word + ": " + r.Detail
+}
+
 // Refused returns an error that names the first row whose verdict forbids the
 // test, or nil.
 func Refused(rows []Row, allowClamp bool) error {
@@ -110,13 +122,7 @@ func Refused(rows []Row, allowClamp bool) error {
 		if !r.Verdict.Refuses(allowClamp) {
 			continue
 		}
-		why := strings.ReplaceAll(string(r.Verdict), "_", " ")
-		if strings.HasPrefix(r.Detail, why) {
-			why = r.Detail
-		} else if r.Detail != "" {
-			why += ": " + r.Detail
-		}
-		return fmt.Errorf("%s: %s=%s: %s", r.End, r.Knob, r.Requested, why)
+		return fmt.Errorf("%s: %s=%s: %s", r.End, r.Knob, r.Requested, r.Why())
 	}
 	return nil
 }

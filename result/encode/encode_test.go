@@ -3,11 +3,9 @@ package encode
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -15,13 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gperf/internal/golden"
 	"gperf/plan"
 	"gperf/result"
 	"gperf/sockopt"
 	"gperf/stats"
 )
-
-var update = flag.Bool("update", false, "write the golden files of testdata")
 
 func TestGolden(t *testing.T) {
 	for name, fixture := range fixtures {
@@ -42,27 +39,9 @@ func TestGolden(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				golden(t, name+"."+format, got.Bytes())
+				golden.Compare(t, filepath.Join("testdata", name+"."+format), got.Bytes())
 			})
 		}
-	}
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, got, 0o666); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got), go test -update writes it anew:\n%s", file, diff)
 	}
 }
 

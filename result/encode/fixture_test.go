@@ -26,6 +26,7 @@ func newRun(test *plan.Test) *result.Run {
 	}
 	return &result.Run{
 		Schema:  result.Schema,
+		Server:  new("192.0.2.2:12866"),
 		ID:      "00112233445566778899aabbccddeeff",
 		Started: time.Date(2026, 11, 20, 10, 15, 30, 250_000_000, time.FixedZone("CET", 3600)),
 		Gperf:   result.Build{Version: "v0.1.0", Commit: "0123abc"},

@@ -20,7 +20,7 @@ func audit(b *bytes.Buffer, rows []sockopt.Row) {
 		switch {
 		case g.Requested.IsSet():
 			line = append(line, knobValue(g.Knob, g.Requested), knobValue(g.Knob, g.Effective),
-				knobValue(g.Knob, g.AtStart), knobValue(g.Knob, g.AtEnd), verdict(g))
+				knobValue(g.Knob, g.AtStart), knobValue(g.Knob, g.AtEnd), g.Why())
 		case g.Knob == "sndbuf" || g.Knob == "rcvbuf":
 			line = append(line, "auto", sizes(group, func(r sockopt.Row) sockopt.Value { return r.Effective }),
 				sizes(group, func(r sockopt.Row) sockopt.Value { return r.AtStart }),
@@ -77,14 +77,6 @@ func streamNumbers(group []sockopt.Row) string {
 		}
 	}
 	return strings.Join(parts, ",")
-}
-
-func verdict(r sockopt.Row) string {
-	word := strings.ReplaceAll(string(r.Verdict), "_", " ")
-	if r.Detail != "" {
-		word += ": " + r.Detail
-	}
-	return word
 }
 
 // sizes shows a reading of buffers that the kernel sizes, from the smallest to

@@ -59,17 +59,17 @@ func header(b *bytes.Buffer, r *result.Run) {
 	b.WriteByte('\n')
 }
 
-// route shows the hosts and the way of the payload between them.
+// route shows the server and the way of the payload to it.
 func route(r *result.Run) string {
-	client, server := "client", "server"
-	if len(r.Streams) > 0 && r.Streams[0].Client != nil {
-		client, server = host(r.Streams[0].Client.Local), host(r.Streams[0].Client.Remote)
+	server := "server"
+	if r.Server != nil {
+		server = host(*r.Server)
 	}
 	var arrows []string
 	for _, d := range r.Plan.Directions() {
 		arrows = append(arrows, arrow(d))
 	}
-	return client + " " + strings.Join(arrows, " ") + " " + server
+	return "client " + strings.Join(arrows, " ") + " " + server
 }
 
 // host returns address without its port.
