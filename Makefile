@@ -67,8 +67,11 @@ cross: ## build and vet for arm64, tests included
 	GOOS=linux GOARCH=arm64 $(GO) build ./...
 	GOOS=linux GOARCH=arm64 $(GO) vet ./...
 
+# Every file of docs/ that is generated belongs to a test named TestDocs... or
+# TestSchema..., which compares it with the code, or with -update writes it.
 docs: ## write again what is generated from the code, and show what changed
-	$(GO) generate ./...
+	@packages=$$($(GO) list -f '{{range .TestImports}}{{if eq . "gperf/internal/golden"}}{{$$.ImportPath}}{{end}}{{end}}' ./...); \
+	$(GO) test $$packages -run '^Test(Docs|Schema)' -count=1 -update
 	@git status --short -- docs
 
 clean: ## remove what build made

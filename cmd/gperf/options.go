@@ -129,7 +129,7 @@ func clientFlags() []option[clientOptions] {
 
 		{name: "strict", category: catOutput, isBool: true, usage: "exit with 4 when a reason was found not to trust the result",
 			apply: func(t *o, s string) error { return parseBool(&t.strict, s) }},
-		{name: "format", value: "FORMAT", words: encode.Formats(), category: catOutput, usage: strings.Join(encode.Formats(), ", ") + " (default text)",
+		{name: "format", value: "FORMAT", words: encode.Formats(), category: catOutput, usage: "one of " + strings.Join(encode.Formats(), ", ") + " (default text)",
 			apply: func(t *o, s string) error { t.format = s; _, err := encode.Lookup(s); return err }},
 		{name: "json", alias: "J", category: catOutput, isBool: true, usage: "the same as --format json",
 			apply: func(t *o, s string) error {

@@ -49,48 +49,46 @@ func finish(t testing.TB, cmd *exec.Cmd, stdout, stderr io.Reader) outcome {
 
 // The first signal ends a test early, and what was measured is printed.
 func TestSignal(t *testing.T) {
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-		for _, test := range []string{"TCP_STREAM", "TCP_MAERTS", "TCP_RR"} {
-			t.Run(fmt.Sprintf("text/%v/%s", signal, test), func(t *testing.T) {
-				t.Parallel()
-				cmd := gperf(t, "client", "-t", test, "-d", "60", "-i", "0.05")
-				stdout, stderr := startPiped(t, cmd)
-				for lines := 0; lines < 2; { // it's measuring
-					line, err := stdout.ReadString('\n')
-					if err != nil {
-						t.Fatal(err)
-					}
-					if strings.HasPrefix(line, "-> ") || strings.HasPrefix(line, "<- ") || strings.HasPrefix(line, "<> ") {
-						lines++
-					}
-				}
-				got := endBy(t, cmd, signal, stdout, stderr)
-				if !strings.Contains(got.stdout, "retransmits") || !strings.Contains(got.stdout, "partial") {
-					t.Errorf("the result is not there, or doesn't say that it's partial:\n%s", got.stdout)
-				}
-			})
-			t.Run(fmt.Sprintf("json/%v/%s", signal, test), func(t *testing.T) {
-				t.Parallel()
-				cmd := gperf(t, "client", "-t", test, "-d", "60", "-i", "0.05", "--format", "jsonl", "-P", "2")
-				stdout, stderr := startPiped(t, cmd)
-				if _, err := stdout.ReadString('\n'); err != nil {
+	for _, test := range []string{"TCP_STREAM", "TCP_MAERTS", "TCP_RR"} {
+		t.Run("text/"+test, func(t *testing.T) {
+			t.Parallel()
+			cmd := gperf(t, "client", "-t", test, "-d", "60", "-i", "0.05")
+			stdout, stderr := startPiped(t, cmd)
+			for lines := 0; lines < 2; { // it's measuring
+				line, err := stdout.ReadString('\n')
+				if err != nil {
 					t.Fatal(err)
 				}
-				got := endBy(t, cmd, signal, stdout, stderr)
-				last := got.stdout[strings.LastIndex(strings.TrimSpace(got.stdout), "\n")+1:]
-				if err := checkDocument(last); err != nil {
-					t.Fatalf("%v\n%s", err, last)
+				if strings.HasPrefix(line, "-> ") || strings.HasPrefix(line, "<- ") || strings.HasPrefix(line, "<> ") {
+					lines++
 				}
-				for key, want := range map[string]string{"status": `"partial"`, "error.kind": `"signal"`} {
-					if value, err := lookUp(last, key); err != nil || value != want {
-						t.Errorf("%s is %s (%v), want %s", key, value, err, want)
-					}
+			}
+			got := endBy(t, cmd, syscall.SIGINT, stdout, stderr)
+			if !strings.Contains(got.stdout, "retransmits") || !strings.Contains(got.stdout, "partial") {
+				t.Errorf("the result is not there, or doesn't say that it's partial:\n%s", got.stdout)
+			}
+		})
+		t.Run("json/"+test, func(t *testing.T) {
+			t.Parallel()
+			cmd := gperf(t, "client", "-t", test, "-d", "60", "-i", "0.05", "--format", "jsonl", "-P", "2")
+			stdout, stderr := startPiped(t, cmd)
+			if _, err := stdout.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			got := endBy(t, cmd, syscall.SIGTERM, stdout, stderr)
+			last := got.stdout[strings.LastIndex(strings.TrimSpace(got.stdout), "\n")+1:]
+			if err := checkDocument(last); err != nil {
+				t.Fatalf("%v\n%s", err, last)
+			}
+			for key, want := range map[string]string{"status": `"partial"`, "error.kind": `"signal"`} {
+				if value, err := lookUp(last, key); err != nil || value != want {
+					t.Errorf("%s is %s (%v), want %s", key, value, err, want)
 				}
-				if value, err := lookUp(last, "summary.duration_seconds"); err != nil || value == "null" || value == "0" {
-					t.Errorf("summary.duration_seconds is %s (%v)", value, err)
-				}
-			})
-		}
+			}
+			if value, err := lookUp(last, "summary.duration_seconds"); err != nil || value == "null" || value == "0" {
+				t.Errorf("summary.duration_seconds is %s (%v)", value, err)
+			}
+		})
 	}
 }
 
@@ -287,13 +285,13 @@ func TestStdoutFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer full.Close()
+	t.Cleanup(func() { _ = full.Close() })
 	closed, gone, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer gone.Close()
-	closed.Close()
+	t.Cleanup(func() { _ = gone.Close() })
+	_ = closed.Close()
 	saved := filepath.Join(t.TempDir(), "run.json")
 	if got := outcomeOf(t, gperf(t, "client", "-d", "0.05", "-J", "-o", saved)); got.status != exitOK {
 		t.Fatalf("client: %+v", got)
@@ -309,6 +307,7 @@ func TestStdoutFails(t *testing.T) {
 			"server --listen 127.0.0.1:0",
 		} {
 			t.Run(out.why+"/"+strings.ReplaceAll(args, saved, "FILE"), func(t *testing.T) {
+				t.Parallel()
 				cmd := gperf(t, strings.Fields(args)...)
 				var stderr bytes.Buffer
 				cmd.Stdout, cmd.Stderr = out.file, &stderr
@@ -332,6 +331,7 @@ func TestStdoutFails(t *testing.T) {
 // Progress is for a terminal: there it comes and goes, elsewhere it's never
 // written.
 func TestProgress(t *testing.T) {
+	t.Parallel()
 	t.Run("not a terminal", func(t *testing.T) {
 		got := outcomeOf(t, gperf(t, "client", "-d", "0.2", "-i", "0.05"))
 		if got.status != exitOK || got.stderr != "" {
@@ -396,6 +396,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) (stdout, terminal string) {
 
 // Case P036: link-local and other IPv6 addresses, on control and data sockets.
 func TestIPv6(t *testing.T) {
+	t.Parallel()
 	a, b := netnstest.NewPair(t, netnstest.Pair{})
 	if !a.Addr6.IsValid() {
 		t.Skip("needs a kernel with IPv6")

@@ -18,7 +18,7 @@ type showOptions struct{ format, output string }
 func showFlags() []option[showOptions] {
 	type o = showOptions
 	return []option[o]{
-		{name: "format", value: "FORMAT", words: encode.Formats(), usage: strings.Join(encode.Formats(), ", ") + " (default text)",
+		{name: "format", value: "FORMAT", words: encode.Formats(), usage: "one of " + strings.Join(encode.Formats(), ", ") + " (default text)",
 			apply: func(t *o, s string) error { t.format = s; _, err := encode.Lookup(s); return err }},
 		{name: "json", alias: "J", isBool: true, usage: "the same as --format json",
 			apply: func(t *o, s string) error {

@@ -1,0 +1,86 @@
+# Completion of gperf for bash: source it, or put it into
+# /usr/share/bash-completion/completions as gperf.
+# Written by go test ./cmd/gperf -run TestDocs -update. Do not edit.
+
+_gperf() {
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
+	COMPREPLY=()
+	if ((COMP_CWORD == 1)); then
+		mapfile -t COMPREPLY < <(compgen -W "client server show probe help --help --version" -- "$cur")
+		return
+	fi
+	# bash cuts --flag=value into three words.
+	if [[ $cur == = ]]; then
+		cur=
+	elif [[ $prev == = ]]; then
+		prev=${COMP_WORDS[COMP_CWORD-2]}
+	fi
+	case $command/$prev in
+	client/--test | client/-t)
+		mapfile -t COMPREPLY < <(compgen -W "TCP_STREAM TCP_MAERTS TCP_RR" -- "$cur")
+		return
+		;;
+	client/--secret-file)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	client/--format)
+		mapfile -t COMPREPLY < <(compgen -W "text json jsonl csv keyval gobench hgrm hdr" -- "$cur")
+		return
+		;;
+	client/--output | client/-o)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	client/--duration | client/-d | client/--warmup | client/--interval | client/-i | client/--bytes | client/--transactions | client/--rate | client/--threads | client/--cpu | client/--repeat | client/--confidence | client/--streams | client/-P | client/--message-size | client/-m | client/--receive-size | client/--request-size | client/--response-size | client/--burst | client/--sndbuf | client/--rcvbuf | client/--mss | client/--congestion | client/--notsent-lowat | client/--window-clamp | client/--user-timeout | client/--pacing-rate | client/--tos | client/--priority | client/--mark | client/--busy-poll | client/--bind-device | client/--mtu-discover | client/--fastopen | client/--linger | client/--rcvlowat | client/--incoming-cpu | client/--sockopt | client/--bind | client/--connect-timeout | client/--netns | client/--label)
+		return
+		;;
+	server/--secret-file)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	server/--port-file)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	server/--listen | server/--data-ports | server/--allow | server/--max-streams | server/--max-duration | server/--max-tests | server/--max-memory | server/--netns)
+		return
+		;;
+	show/--format)
+		mapfile -t COMPREPLY < <(compgen -W "text json jsonl csv keyval gobench hgrm hdr" -- "$cur")
+		return
+		;;
+	show/--output | show/-o)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	esac
+	case $command/$cur in
+	client/-*)
+		mapfile -t COMPREPLY < <(compgen -W "--allow-clamp --bidir --bind --bind-device --burst --busy-poll --bytes --confidence --congestion --connect-timeout --cork --cpu --duration --fastopen --force-buffers --format --help --incoming-cpu --interval --json --keepalive --label --linger --mark --message-size --mptcp --mss --mtu-discover --netns --nodelay --notsent-lowat --output --pacing-rate --priority --quickack --quiet --rate --rcvbuf --rcvlowat --receive-size --repeat --request-size --response-size --secret-file --sndbuf --sockopt --streams --strict --test --threads --tos --transactions --user-timeout --warmup --window-clamp -4 -6 -J -P -d -i -m -o -t" -- "$cur")
+		;;
+	client/*)
+		mapfile -t COMPREPLY < <(compgen -A hostname -- "$cur")
+		;;
+	server/-*)
+		mapfile -t COMPREPLY < <(compgen -W "--allow --data-ports --help --listen --max-duration --max-memory --max-streams --max-tests --netns --once --port-file --secret-file --verbose" -- "$cur")
+		;;
+	show/-*)
+		mapfile -t COMPREPLY < <(compgen -W "--format --help --json --output -J -o" -- "$cur")
+		;;
+	show/*)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		;;
+	probe/-*)
+		mapfile -t COMPREPLY < <(compgen -W "--help --json -6 -J" -- "$cur")
+		;;
+	esac
+}
+
+complete -F _gperf gperf
