@@ -171,6 +171,15 @@ func checkNoPolling(t *testing.T, traces ...*trace) {
 				t.Errorf("descriptor %d never got its time-outs", d.fd)
 				continue
 			}
+			watched := false
+			for _, c := range d.calls[:ready] {
+				if c.name == "epoll_ctl" {
+					watched = c.arg(1) != "EPOLL_CTL_DEL"
+				}
+			}
+			if watched {
+				t.Errorf("descriptor %d is still in an epoll set during the test", d.fd)
+			}
 			for _, c := range d.calls[ready:] {
 				switch c.name {
 				case "poll", "ppoll", "select", "pselect6", "epoll_ctl":

@@ -18,7 +18,7 @@ import (
 const (
 	allCalls = "%network,read,write,readv,writev,pread64,pwrite64,splice,sendfile,close,dup,dup2,dup3,fcntl,ioctl," +
 		"poll,ppoll,select,pselect6,epoll_create1,epoll_ctl,epoll_wait,epoll_pwait,epoll_pwait2"
-	knobCalls = "%network,close,fcntl,epoll_ctl,poll,ppoll,select,pselect6"
+	knobCalls = "%network,close,epoll_ctl,poll,ppoll,select,pselect6"
 )
 
 // A syscallLine is one system call. Calls of other threads may lie between its

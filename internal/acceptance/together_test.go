@@ -129,20 +129,24 @@ func TestNothingLeft(t *testing.T) {
 			s := serve(t, place{ns: b}, "--listen", b.Addr4.String()+":0")
 			s.complete(place{ns: a}, "-d", "0.05", "-P", "2") // what the runtime opens once
 			idle := s.idle(t)
-			args := []string{"-t", test, "-d", "0.3", "-P", "2", "--sndbuf", "2M", "--congestion", "reno"}
+			args := []string{"-t", test, "-d", "0.3", "-P", "2", "--sndbuf", "4M", "--congestion", "reno"} // 8 MB: 3 s of the link
 			if test == "TCP_RR" {
 				args = append(args, "--burst", "64", "--request-size", "64K", "--response-size", "1")
 			}
 			for range 2 {
+				begun := time.Now()
 				o := s.client(place{ns: a}, args...)
+				ended := time.Now()
+				if took := ended.Sub(begun); took > 2*time.Second {
+					t.Errorf("a test of 0.3 s took %v", took)
+				}
 				if o.status != 0 && test != "TCP_RR" { // of which none may have been whole
 					t.Fatalf("exit status %d, stderr %s", o.status, o.stderr)
 				}
 				// The reset has to cross the link, and the server to end its session.
 				eventually(t, "the server's descriptors back at idle", func() bool { return s.descriptors() == idle.descriptors })
-				ended := time.Now()
 				eventually(t, "no sockets with anything in them", func() bool { return len(queued(t, a)) == 0 && len(queued(t, b)) == 0 })
-				if took := time.Since(ended); took > time.Second/2 {
+				if took := time.Since(ended); took > time.Second {
 					t.Errorf("sockets of the test were left for %v", took)
 				}
 				before := [2]uint64{deviceBytes(t, a, a.Device), deviceBytes(t, b, b.Device)}
