@@ -243,7 +243,7 @@ func TestServerOnce(t *testing.T) {
 	t.Parallel()
 	server := gperf(t, "server", "--listen", "127.0.0.1:0", "--once")
 	port := serve(t, server)
-	if got := outcomeOf(t, gperf(t, "client", "127.0.0.1:"+port, "-d", "0.05")); got.status != exitOK {
+	if got := outcomeOf(t, gperf(t, "client", "127.0.0.1:"+port, "--bytes", "64K")); got.status != exitOK {
 		t.Fatalf("client: %+v", got)
 	}
 	if err := server.Wait(); err != nil {
@@ -293,7 +293,7 @@ func TestStdoutFails(t *testing.T) {
 	t.Cleanup(func() { _ = gone.Close() })
 	_ = closed.Close()
 	saved := filepath.Join(t.TempDir(), "run.json")
-	if got := outcomeOf(t, gperf(t, "client", "-d", "0.05", "-J", "-o", saved)); got.status != exitOK {
+	if got := outcomeOf(t, gperf(t, "client", "--bytes", "64K", "-J", "-o", saved)); got.status != exitOK {
 		t.Fatalf("client: %+v", got)
 	}
 	for _, out := range []struct {
@@ -301,7 +301,7 @@ func TestStdoutFails(t *testing.T) {
 		why  string
 	}{{full, "no space left on device"}, {gone, "broken pipe"}} {
 		for _, args := range []string{
-			"client -d 0.05", "client -d 0.05 -J", "client -d 0.05 --format csv", "client 127.0.0.1:1 -J",
+			"client --bytes 64K", "client --bytes 64K -J", "client --bytes 64K --format csv", "client 127.0.0.1:1 -J",
 			"client -d 60 -i 0.02", "client -d 60 -i 0.02 --format jsonl",
 			"show " + saved, "show -J " + saved, "probe", "probe -J", "--help", "client --help", "--version",
 			"server --listen 127.0.0.1:0",
@@ -333,14 +333,14 @@ func TestStdoutFails(t *testing.T) {
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	t.Run("not a terminal", func(t *testing.T) {
-		got := outcomeOf(t, gperf(t, "client", "-d", "0.2", "-i", "0.05"))
+		got := outcomeOf(t, gperf(t, "client", "-d", "0.4", "-i", "0.05"))
 		if got.status != exitOK || got.stderr != "" {
 			t.Errorf("exit status %d, stderr %q", got.status, got.stderr)
 		}
 	})
 	t.Run("terminal", func(t *testing.T) {
-		stdout, terminal := onTerminal(t, gperf(t, "client", "-d", "0.2", "-i", "0.05"))
-		if !strings.Contains(terminal, "of 0.2 s, ") || !strings.Contains(terminal, "bit/s") {
+		stdout, terminal := onTerminal(t, gperf(t, "client", "-d", "0.4", "-i", "0.05"))
+		if !strings.Contains(terminal, "of 0.4 s, ") || !strings.Contains(terminal, "bit/s") {
 			t.Errorf("no progress: %q", terminal)
 		}
 		if !strings.HasSuffix(terminal, "\r\033[K") {
@@ -351,13 +351,13 @@ func TestProgress(t *testing.T) {
 		}
 	})
 	t.Run("transactions", func(t *testing.T) {
-		_, terminal := onTerminal(t, gperf(t, "client", "-t", "TCP_RR", "-d", "0.2", "-i", "0.05", "-J"))
+		_, terminal := onTerminal(t, gperf(t, "client", "-t", "TCP_RR", "-d", "0.4", "-i", "0.05", "-J"))
 		if !strings.Contains(terminal, "transactions/s") {
 			t.Errorf("no progress: %q", terminal)
 		}
 	})
 	t.Run("quiet", func(t *testing.T) {
-		if _, terminal := onTerminal(t, gperf(t, "client", "-d", "0.2", "-i", "0.05", "--quiet")); terminal != "" {
+		if _, terminal := onTerminal(t, gperf(t, "client", "-d", "0.4", "-i", "0.05", "--quiet")); terminal != "" {
 			t.Errorf("the terminal got %q", terminal)
 		}
 	})
@@ -433,7 +433,7 @@ func TestIPv6(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := outcomeOf(t, inside(a, append([]string{"client", "-d", "0.05", "-J", "--connect-timeout", "2"}, tt.args...)...))
+			got := outcomeOf(t, inside(a, append([]string{"client", "-d", "0.3", "-J", "--connect-timeout", "2"}, tt.args...)...))
 			if got.status != tt.status {
 				t.Errorf("exit status %d, want %d (%s)", got.status, tt.status, got.stderr)
 			}
@@ -450,7 +450,7 @@ func TestIPv6(t *testing.T) {
 		})
 	}
 	t.Run("loopback", func(t *testing.T) {
-		got := outcomeOf(t, inside(b, "client", "-d", "0.05", "-J", "[::1]:"+port))
+		got := outcomeOf(t, inside(b, "client", "-d", "0.3", "-J", "[::1]:"+port))
 		if err := checkDocument(got.stdout); err != nil || got.status != exitOK {
 			t.Errorf("%+v: %v", got, err)
 		}
