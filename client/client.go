@@ -72,7 +72,7 @@ func randomHex(bytes int) string {
 func Run(ctx context.Context, cfg Config) *result.Run {
 	r := NewRun(cfg.Build, cfg.Labels)
 	r.Plan = cfg.Plan
-	x := &test{cfg: cfg, run: r, peer: map[plan.Direction][]result.Sample{}, mergers: map[plan.Direction]*result.Merger{}}
+	x := &test{cfg: cfg, run: r, peer: map[plan.Direction][]result.Sample{}, peerStep: map[plan.Direction]int{}, mergers: map[plan.Direction]*result.Merger{}}
 	err := x.do(ctx)
 	if err == nil {
 		select {

@@ -39,9 +39,11 @@ type test struct {
 	own    *result.Report // what this end measured, once it has
 	theirs result.Report
 
-	mu      sync.Mutex // guards what samples bring
-	peer    map[plan.Direction][]result.Sample
-	mergers map[plan.Direction]*result.Merger
+	mu   sync.Mutex // guards what samples bring
+	peer map[plan.Direction][]result.Sample
+	// peerStep is how many ticks lie between two samples that are kept.
+	peerStep map[plan.Direction]int
+	mergers  map[plan.Direction]*result.Merger
 }
 
 // target is the server as messages name it.
@@ -535,7 +537,7 @@ func (x *test) live(d plan.Direction, end sockopt.End, s result.Sample) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if end == sockopt.Server {
-		x.peer[d] = append(x.peer[d], s)
+		x.keep(d, s)
 	}
 	m := x.mergers[d]
 	if m == nil || x.cfg.OnInterval == nil {
@@ -552,6 +554,20 @@ func (x *test) live(d plan.Direction, end sockopt.End, s result.Sample) {
 		x.cfg.OnInterval(&iv)
 	}
 }
+
+// keep notes a sample of the server's. When they become too many, those between
+// ever longer steps go.
+func (x *test) keep(d plan.Direction, s result.Sample) {
+	kept := append(x.peer[d], s)
+	if len(kept)*len(s.Sent) > peerLimit {
+		x.peerStep[d] = max(2*x.peerStep[d], 2)
+		kept = result.Thin(kept, x.peerStep[d])
+	}
+	x.peer[d] = kept
+}
+
+// peerLimit bounds the live samples that are kept, in samples times streams.
+const peerLimit = 1 << 16
 
 // reportLimit bounds what a server may report: samples, streams, rows of audit.
 const reportLimit = plan.MaxSamples

@@ -177,6 +177,7 @@ func (g *Group) ticks(ctx context.Context, win Window, openAt int64, half *resul
 		interval, record = progressEvery, false
 	}
 	scratch := g.infoBuffer()
+	step := 1 // ticks from one recorded sample to the next
 	for tick := 1; ; tick++ {
 		edge := openAt + int64(tick)*int64(interval)
 		if over, err := g.awaitEdge(ctx, min(edge, g.closeAt.Load()), win); over || err != nil {
@@ -195,8 +196,14 @@ func (g *Group) ticks(ctx context.Context, win Window, openAt int64, half *resul
 			s.Tick = tick
 			half.Late += late
 		}
-		if record {
+		if record && s.Tick%step == 0 {
 			half.Series = append(half.Series, s)
+			// A test that ends by a count may take any time; its samples may not
+			// take any memory.
+			if len(half.Series)*len(g.streams) > plan.MaxSamples {
+				step *= 2
+				half.Series = result.Thin(half.Series, step)
+			}
 		}
 		if win.Live != nil {
 			win.Live(s)

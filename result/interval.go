@@ -1,6 +1,8 @@
 package result
 
 import (
+	"slices"
+
 	"math"
 
 	"gperf/plan"
@@ -200,4 +202,10 @@ func added(column []uint64) []uint64 {
 		total += v
 	}
 	return []uint64{total}
+}
+
+// Thin keeps of a series the samples whose tick is a multiple of step, and the
+// closing one. Fewer samples make longer intervals; what they add up to stays.
+func Thin(series []Sample, step int) []Sample {
+	return slices.DeleteFunc(series, func(s Sample) bool { return s.Tick != LastTick && s.Tick%step != 0 })
 }
