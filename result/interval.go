@@ -1,9 +1,8 @@
 package result
 
 import (
-	"slices"
-
 	"math"
+	"slices"
 
 	"gperf/plan"
 	"gperf/sockopt"
