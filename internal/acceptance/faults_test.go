@@ -87,14 +87,14 @@ func TestServerTerminated(t *testing.T) {
 func TestClientKilled(t *testing.T) {
 	t.Parallel()
 	s := serve(t, place{})
-	s.complete(place{}, "-d", "0.05", "-P", "4") // what the runtime takes once
+	s.complete(place{}, "--bytes", "200K", "-P", "4") // what the runtime takes once
 	idle := s.idle(t)
 	for i := range 10 {
 		p := s.underWay(t, place{}, "-P", "4", "-t", testTypes[i%len(testTypes)])
 		p.signal(syscall.SIGKILL)
 		p.status()
 		eventually(t, "the server's descriptors back at idle", func() bool { return s.descriptors() == idle.descriptors })
-		s.complete(place{}, "-d", "0.05", "-t", testTypes[(i+1)%len(testTypes)])
+		s.complete(place{}, quick(testTypes[(i+1)%len(testTypes)])...)
 	}
 	now := s.idle(t)
 	// Four workers of ten tests would be forty; a few threads of the runtime's
@@ -134,7 +134,7 @@ func TestDataReset(t *testing.T) {
 			o.failed(t, 1, "reset")
 			hasPartial(t, o, "peer")
 			ns.Nft(`flush ruleset`)
-			s.complete(place{ns: ns}, "-d", "0.05")
+			s.complete(place{ns: ns}, "--bytes", "200K")
 		})
 	}
 }
@@ -221,7 +221,7 @@ func TestSilentConnections(t *testing.T) {
 	t.Parallel()
 	const many = 300
 	s := serve(t, place{})
-	s.complete(place{}, "-d", "0.05")
+	s.complete(place{}, "--bytes", "200K")
 	idle := s.idle(t)
 	conns := make([]net.Conn, many)
 	for i := range conns {
@@ -231,7 +231,7 @@ func TestSilentConnections(t *testing.T) {
 	if n := s.threads(); n > idle.threads+8 {
 		t.Errorf("%d threads, %d before %d connections", n, idle.threads, many)
 	}
-	s.complete(place{}, "-d", "0.05")
+	s.complete(place{}, "--bytes", "200K")
 	for _, c := range conns {
 		_, err := c.Read(make([]byte, 1))
 		if err == nil || os.IsTimeout(err) {
@@ -245,7 +245,7 @@ func TestSilentConnections(t *testing.T) {
 func TestHalfSessions(t *testing.T) {
 	t.Parallel()
 	s := serve(t, place{})
-	s.complete(place{}, "-d", "0.05", "--rcvbuf", "64K")
+	s.complete(place{}, "--bytes", "200K", "--rcvbuf", "64K")
 	idle := s.idle(t)
 	f := func(port int, args ...string) {
 		p := start(t, place{}, append([]string{"client", "127.0.0.1:" + strconv.Itoa(port), "-d", "60"}, args...)...)

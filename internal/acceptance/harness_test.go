@@ -445,3 +445,12 @@ func asRoot(t testing.TB) {
 }
 
 func splitLines(text string) []string { return strings.Split(strings.TrimSuffix(text, "\n"), "\n") }
+
+// quick are the flags of a test that moves a little and ends by itself, so that
+// it can't end with nothing on a busy machine.
+func quick(test string) []string {
+	if test == "TCP_RR" {
+		return []string{"-t", test, "--transactions", "50"}
+	}
+	return []string{"-t", test, "--bytes", "200K"}
+}

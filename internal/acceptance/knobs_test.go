@@ -68,7 +68,7 @@ func TestAudit(t *testing.T) {
 	for _, tt := range tests {
 		covered[tt.knob] = true
 		t.Run(strings.Join(tt.flags, " ")+" "+tt.end, func(t *testing.T) {
-			o := s.complete(place{ns: ns}, append([]string{"-d", "0.05"}, tt.flags...)...)
+			o := s.complete(place{ns: ns}, append([]string{"--bytes", "200K"}, tt.flags...)...)
 			for _, end := range []sockopt.End{sockopt.Client, sockopt.Server} {
 				r := func() sockopt.Row { return o.row(t, end, tt.knob) }
 				if !strings.Contains(tt.end, end.String()) {
@@ -150,7 +150,7 @@ func TestClamp(t *testing.T) {
 			knob := strings.TrimPrefix(tt.flag, "--")
 			before := attempts(t, ns)
 
-			o := s.client(place{ns: ns}, "-d", "0.1", tt.flag, pair)
+			o := s.client(place{ns: ns}, "--bytes", "200K", tt.flag, pair)
 			o.failed(t, 2, tt.sysctl+"="+text, strconv.Itoa(asked), strconv.Itoa(2*limit), tt.end)
 			if o.Status != result.Failed || o.Error.Kind != "plan" || o.Summary != nil {
 				t.Errorf("document: %s", o.verdict())
@@ -159,22 +159,22 @@ func TestClamp(t *testing.T) {
 				t.Errorf("%d connections were begun, not %d", n, connections)
 			}
 
-			o = s.client(place{ns: ns}, "-d", "0.1", tt.flag, pair, "--allow-clamp")
+			o = s.client(place{ns: ns}, "--bytes", "200K", tt.flag, pair, "--allow-clamp")
 			o.mustComplete(t)
 			if r := o.row(t, end, knob); r.Verdict != sockopt.Clamped || r.Effective != sockopt.Int(int64(2*limit)) || !warns(o, tt.sysctl) {
 				t.Errorf("--allow-clamp: %+v, warnings %+v", r, o.Warnings)
 			}
 
-			o = s.complete(place{ns: ns}, "-d", "0.1", tt.flag, pair, "--force-buffers")
+			o = s.complete(place{ns: ns}, "--bytes", "200K", tt.flag, pair, "--force-buffers")
 			if r := o.row(t, end, knob); r.Verdict != sockopt.Doubled || r.Effective != sockopt.Int(int64(2*asked)) || warns(o, tt.sysctl) {
 				t.Errorf("--force-buffers: %+v, warnings %+v", r, o.Warnings)
 			}
 		})
 	}
 	t.Run("raised", func(t *testing.T) {
-		o := s.client(place{ns: ns}, "-d", "0.1", "--sndbuf", "1K:")
+		o := s.client(place{ns: ns}, "--bytes", "200K", "--sndbuf", "1K:")
 		o.failed(t, 2, "sndbuf", "1024", "raised to the kernel's minimum")
-		o = s.client(place{ns: ns}, "-d", "0.1", "--sndbuf", "1K:", "--allow-clamp")
+		o = s.client(place{ns: ns}, "--bytes", "200K", "--sndbuf", "1K:", "--allow-clamp")
 		o.mustComplete(t)
 		if r := o.row(t, sockopt.Client, "sndbuf"); r.Verdict != sockopt.Raised {
 			t.Errorf("%+v", r)
@@ -195,16 +195,16 @@ func TestUnprivileged(t *testing.T) {
 	asRoot(t)
 	const nobody = 65534
 	s := serve(t, place{user: nobody})
-	s.complete(place{user: nobody}, "-d", "0.1")
+	s.complete(place{user: nobody}, "--bytes", "200K")
 	for _, args := range [][]string{{"--force-buffers", "--rcvbuf", "64K"}, {"--mark", "1"}} {
-		o := s.client(place{user: nobody}, append(args, "-d", "0.1")...)
+		o := s.client(place{user: nobody}, append(args, "--bytes", "200K")...)
 		o.failed(t, 2, "CAP_NET_ADMIN")
 		if o.Status != result.Failed || o.Error.Kind != "plan" {
 			t.Errorf("%v: %s", args, o.verdict())
 		}
 	}
 	// The server can't, though the client could.
-	o := s.client(place{}, "--mark", "1", "-d", "0.1")
+	o := s.client(place{}, "--mark", "1", "--bytes", "200K")
 	o.failed(t, 2, "CAP_NET_ADMIN", "server")
 }
 

@@ -101,7 +101,7 @@ func TestOnePort(t *testing.T) {
 	s := serve(t, place{ns: b}, "--listen", b.Addr4.String()+":0")
 	b.Nft(fmt.Sprintf(`table ip t { chain c { type filter hook input priority 0; policy drop; tcp dport %d accept; }; }`, s.addr.Port()))
 	for _, test := range testTypes {
-		o := s.complete(place{ns: a}, "-t", test, "-P", "8", "-d", "0.1", "--nodelay", "--sndbuf", "64K")
+		o := s.complete(place{ns: a}, append(quick(test), "-P", "8", "--nodelay", "--sndbuf", "64K")...)
 		if len(o.Streams) != 8 {
 			t.Errorf("%s: %d streams", test, len(o.Streams))
 		}
@@ -112,7 +112,7 @@ func TestOnePort(t *testing.T) {
 		}
 	}
 	// A knob that must precede listen() has a port of its own, which is shut here.
-	o := s.client(place{ns: a}, "--rcvbuf", "64K", "-d", "0.1", "--connect-timeout", "0.3")
+	o := s.client(place{ns: a}, "--rcvbuf", "64K", "--bytes", "200K", "--connect-timeout", "0.3")
 	o.failed(t, 1, b.Addr4.String(), "within 300ms")
 }
 
@@ -122,17 +122,17 @@ func TestDataPorts(t *testing.T) {
 	ns := netnstest.New(t)
 	s := serve(t, place{ns: ns}, "--data-ports", "5100-5101")
 	port := func(o *outcome) int { return int(netip.MustParseAddrPort(o.Streams[0].Client.Remote).Port()) }
-	if got := port(s.complete(place{ns: ns}, "-d", "0.05")); got != int(s.addr.Port()) {
+	if got := port(s.complete(place{ns: ns}, "--bytes", "200K")); got != int(s.addr.Port()) {
 		t.Errorf("a test without such a knob uses port %d", got)
 	}
 	for range 3 {
-		if got := port(s.complete(place{ns: ns}, "-d", "0.05", "--rcvbuf", "64K")); got != 5100 && got != 5101 {
+		if got := port(s.complete(place{ns: ns}, "--bytes", "200K", "--rcvbuf", "64K")); got != 5100 && got != 5101 {
 			t.Errorf("data port %d", got)
 		}
 	}
 	one := s.underWay(t, place{ns: ns}, "--rcvbuf", "64K")
 	two := s.underWay(t, place{ns: ns}, "--mss", "1000")
-	o := s.client(place{ns: ns}, "-d", "0.05", "--rcvbuf", "64K")
+	o := s.client(place{ns: ns}, "--bytes", "200K", "--rcvbuf", "64K")
 	o.failed(t, 2, "--data-ports 5100-5101", "server")
 	for _, p := range []*process{one, two} {
 		p.signal(syscall.SIGINT)
@@ -141,7 +141,7 @@ func TestDataPorts(t *testing.T) {
 		}
 	}
 	eventually(t, "a free data port", func() bool {
-		return s.client(place{ns: ns}, "-d", "0.05", "--rcvbuf", "64K").status == 0
+		return s.client(place{ns: ns}, "--bytes", "200K", "--rcvbuf", "64K").status == 0
 	})
 }
 
@@ -154,7 +154,7 @@ func TestAddresses(t *testing.T) {
 	}
 	s := serve(t, place{ns: b}, "--listen", ":0") // every address of both families
 	port := strconv.Itoa(int(s.addr.Port()))
-	client := func(args ...string) *outcome { return run(t, place{ns: a}, append(args, "-J", "-d", "0.1")...) }
+	client := func(args ...string) *outcome { return run(t, place{ns: a}, append(args, "-J")...) }
 	for _, tt := range []struct {
 		name string
 		args []string
@@ -170,7 +170,7 @@ func TestAddresses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, test := range []string{"TCP_STREAM", "TCP_RR"} {
-				o := client(append(tt.args, "-t", test, "-P", "2", "--rcvbuf", "64K:", "--sndbuf", ":64K", "--tos", "8")...)
+				o := client(append(slices.Concat(tt.args, quick(test)), "-P", "2", "--rcvbuf", "64K:", "--sndbuf", ":64K", "--tos", "8")...)
 				o.mustComplete(t)
 				for _, st := range o.Streams {
 					c, s := st.Client, st.Server
@@ -188,7 +188,7 @@ func TestAddresses(t *testing.T) {
 		})
 	}
 	t.Run("MTU", func(t *testing.T) {
-		o := client(b.Addr4.String() + ":" + port)
+		o := client(b.Addr4.String()+":"+port, "--bytes", "200K")
 		o.mustComplete(t)
 		mss := o.row(t, sockopt.Client, "mss").AtEnd
 		if mss != sockopt.Int(1448) || deref(o.Streams[0].Client.TCPInfo.End["pmtu_bytes"]) != 1500 {
@@ -222,7 +222,7 @@ func TestAddresses(t *testing.T) {
 				t.Errorf("document: %s", o.verdict())
 			}
 			// As text: nothing on stdout, no result of zero.
-			o = run(t, place{ns: a}, append(slices.Clone(tt.args), "-d", "0.1")...)
+			o = run(t, place{ns: a}, append(slices.Clone(tt.args), "--bytes", "200K")...)
 			o.failed(t, tt.status, tt.words...)
 			if o.stdout != "" {
 				t.Errorf("stdout %q", o.stdout)
@@ -242,13 +242,13 @@ func TestHostnames(t *testing.T) {
 	t.Parallel()
 	s := serve(t, place{})
 	for _, host := range []string{"localhost", "LOCALHOST"} {
-		o := run(t, place{}, "-J", "-d", "0.1", s.at(host))
+		o := run(t, place{}, "-J", "--bytes", "200K", s.at(host))
 		o.mustComplete(t)
 		if got := netip.MustParseAddrPort(o.Streams[0].Client.Remote).Addr(); !got.IsLoopback() {
 			t.Errorf("%s is %s", host, got)
 		}
 	}
-	o := run(t, place{}, "-J", "-d", "0.1", "--bind", "127.0.0.9", s.at("127.0.0.1"))
+	o := run(t, place{}, "-J", "--bytes", "200K", "--bind", "127.0.0.9", s.at("127.0.0.1"))
 	o.mustComplete(t)
 	if got := netip.MustParseAddrPort(o.Streams[0].Server.Remote).Addr().String(); got != "127.0.0.9" {
 		t.Errorf("the server sees %s", got)

@@ -209,7 +209,7 @@ func fake(t testing.TB, play func(f *fakeServer)) *fakeServer {
 
 func (f *fakeServer) client(args ...string) *outcome {
 	f.t.Helper()
-	return run(f.t, place{}, append([]string{"-J", f.addr, "-d", "0.1"}, args...)...)
+	return run(f.t, place{}, append([]string{"-J", f.addr, "--bytes", "200K"}, args...)...)
 }
 
 // greet plays a server up to the plan, which it returns.

@@ -236,7 +236,7 @@ func TestAutoBuffers(t *testing.T) {
 			}
 		}
 	}
-	text := run(t, place{}, "-d", "0.1").stdout
+	text := run(t, place{}, "--bytes", "200K").stdout
 	if !strings.Contains(text, "auto") {
 		t.Errorf("text doesn't say that buffers are auto-tuned:\n%s", text)
 	}
@@ -255,14 +255,14 @@ func TestMessages(t *testing.T) {
 		short            bool // the kernel cuts sends short
 		clientIsReceiver bool
 	}{
-		{name: "256 bytes", flags: []string{"-d", "0.1", "-m", "256"}, sends: 256, receives: 128 << 10},
-		{name: "receive size apart", flags: []string{"-d", "0.1", "-m", "256", "--receive-size", "65536"}, sends: 256, receives: 65536},
-		{name: "the other way", flags: []string{"-t", "TCP_MAERTS", "-d", "0.1", "-m", "256", "--receive-size", "1000"}, sends: 256, receives: 1000, clientIsReceiver: true},
-		{name: "the default", flags: []string{"-d", "0.1"}, sends: 128 << 10, receives: 128 << 10},
-		{name: "per end", flags: []string{"-d", "0.1", "-m", "5000:77", "--receive-size", "88:3000"}, sends: 5000, receives: 3000},
+		{name: "256 bytes", flags: []string{"-d", "0.2", "-m", "256"}, sends: 256, receives: 128 << 10},
+		{name: "receive size apart", flags: []string{"-d", "0.2", "-m", "256", "--receive-size", "65536"}, sends: 256, receives: 65536},
+		{name: "the other way", flags: []string{"-t", "TCP_MAERTS", "-d", "0.2", "-m", "256", "--receive-size", "1000"}, sends: 256, receives: 1000, clientIsReceiver: true},
+		{name: "the default", flags: []string{"-d", "0.2"}, sends: 128 << 10, receives: 128 << 10},
+		{name: "per end", flags: []string{"-d", "0.2", "-m", "5000:77", "--receive-size", "88:3000"}, sends: 5000, receives: 3000},
 		// 1 MiB at 20 Mbit/s takes twice the time that a send may block.
 		{name: "cut short", flags: []string{"-d", "0.6", "-m", "1M", "--sndbuf", "64K:", "--pacing-rate", "20Mbit:"}, sends: 1 << 20, receives: 128 << 10, short: true},
-		{name: "transactions", flags: []string{"-t", "TCP_RR", "-d", "0.1", "--request-size", "300", "--response-size", "700"}, sends: 300, receives: 300, reply: 700},
+		{name: "transactions", flags: []string{"-t", "TCP_RR", "-d", "0.2", "--request-size", "300", "--response-size", "700"}, sends: 300, receives: 300, reply: 700},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -370,7 +370,7 @@ func TestNodelay(t *testing.T) {
 		{"--nodelay=off:on", 0, 1},
 		{"--nodelay=:on", 0, 1},
 	} {
-		args := []string{"-t", "TCP_STREAM", "-d", "0.1", "-m", "100"}
+		args := []string{"-t", "TCP_STREAM", "--bytes", "200K", "-m", "100"}
 		if tt.flag != "" {
 			args = slices.Insert(args, 0, tt.flag) // what follows is still read
 		}
@@ -397,7 +397,7 @@ func TestWindowScale(t *testing.T) {
 	for _, tt := range []struct{ test, flag string }{{"TCP_STREAM", ":4M"}, {"TCP_MAERTS", "4M:"}, {"TCP_STREAM", "4M"}, {"TCP_MAERTS", "4M"}} {
 		t.Run(tt.test+" "+tt.flag, func(t *testing.T) {
 			t.Parallel()
-			o, client, srv := traced(t, knobCalls, "-t", tt.test, "-d", "0.1", "--rcvbuf", tt.flag)
+			o, client, srv := traced(t, knobCalls, "-t", tt.test, "--bytes", "200K", "--rcvbuf", tt.flag)
 			row := optionRow{}
 			if c, s, both := strings.Cut(tt.flag, ":"); c != "" {
 				row.before = []string{"SO_RCVBUF=4194304"}

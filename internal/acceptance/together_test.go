@@ -22,7 +22,7 @@ func TestTwoAtOnce(t *testing.T) {
 		p := start(t, place{}, "client", s.addr.String(), "-t", "TCP_STREAM", "-d", strconv.Itoa(seconds), "-i", "0.05", "-P", "2",
 			"--format", "jsonl", "--sndbuf", "96K", "--rcvbuf", "128K", "--congestion", "reno", "--tos", "8")
 		eventually(t, "the first interval", func() bool { return p.stdout.lines() > 0 || p.hasEnded() })
-		short = s.complete(place{}, "-t", "TCP_RR", "-d", "0.1", "-i", "0.05", "--nodelay", "--keepalive=:on", "--mss", "1000")
+		short = s.complete(place{}, "-t", "TCP_RR", "--transactions", "50", "-i", "0.05", "--nodelay", "--keepalive=:on", "--mss", "1000")
 		within := !p.hasEnded()
 		if long = p.outcome(); within {
 			break
@@ -127,7 +127,7 @@ func TestNothingLeft(t *testing.T) {
 				n.AddTBF("20mbit", "16kb", "32kb") // a queue of 13 ms
 			}
 			s := serve(t, place{ns: b}, "--listen", b.Addr4.String()+":0")
-			s.complete(place{ns: a}, "-d", "0.05", "-P", "2") // what the runtime opens once
+			s.complete(place{ns: a}, "--bytes", "200K", "-P", "2") // what the runtime opens once
 			idle := s.idle(t)
 			args := []string{"-t", test, "-d", "0.3", "-P", "2", "--sndbuf", "4M", "--congestion", "reno"} // 8 MB: 3 s of the link
 			if test == "TCP_RR" {
@@ -169,10 +169,10 @@ func TestNothingLeft(t *testing.T) {
 func TestManyRuns(t *testing.T) {
 	t.Parallel()
 	s := serve(t, place{})
-	s.complete(place{}, "-d", "0.05", "-P", "2", "--rcvbuf", "64K")
+	s.complete(place{}, "--bytes", "200K", "-P", "2", "--rcvbuf", "64K")
 	idle := s.idle(t)
 	for i := range 20 {
-		args := []string{"-t", testTypes[i%len(testTypes)], "-d", "0.03", "-P", strconv.Itoa(1 + i%2)}
+		args := append(quick(testTypes[i%len(testTypes)]), "-P", strconv.Itoa(1+i%2))
 		switch i % 5 {
 		case 1:
 			args = append(args, "--rcvbuf", "64K")

@@ -114,7 +114,7 @@ func TestUsageErrors(t *testing.T) {
 func TestUsageErrorsWithoutHost(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--sndbuf", "1K"}, {"--congestion", "nosuch"}, {"--rcvbuf", ":1K"}, {"--warp"}} {
-		run(t, place{}, append([]string{"-J", "-d", "0.1"}, args...)...).failed(t, 2)
+		run(t, place{}, append([]string{"-J", "--bytes", "200K"}, args...)...).failed(t, 2)
 	}
 }
 
@@ -124,15 +124,15 @@ func TestFlagOrder(t *testing.T) {
 	s := serve(t, place{})
 	host := s.addr.String()
 	for _, args := range [][]string{
-		{"-J", "-d", "0.1", "-m", "1000", "--nodelay", "--label", "a=b,c", host},
-		{host, "-J", "-d", "0.1", "-m", "1000", "--nodelay", "--label", "a=b,c"},
-		{"-J", "-d=0.1", "--nodelay", host, "--message-size=1000", "--label=a=b,c"},
-		{"-J", "--duration", "100ms", "-m", "1000:1000", "--nodelay=on:on", host, "--label", "a=b,c"},
+		{"-J", "-d", "0.3", "-m", "1000", "--nodelay", "--label", "a=b,c", host},
+		{host, "-J", "-d", "0.3", "-m", "1000", "--nodelay", "--label", "a=b,c"},
+		{"-J", "-d=0.3", "--nodelay", host, "--message-size=1000", "--label=a=b,c"},
+		{"-J", "--duration", "300ms", "-m", "1000:1000", "--nodelay=on:on", host, "--label", "a=b,c"},
 	} {
 		o := run(t, place{}, args...)
 		o.mustComplete(t)
 		if o.Plan.Client.SendSize != 1000 || o.Plan.Server.SendSize != 1000 || o.Labels["a"] != "b,c" ||
-			time.Duration(o.Plan.Duration) != 100*time.Millisecond || len(o.Plan.Server.Knobs) != 1 {
+			time.Duration(o.Plan.Duration) != 300*time.Millisecond || len(o.Plan.Server.Knobs) != 1 {
 			t.Errorf("%v: plan %+v, labels %v", args, o.Plan, o.Labels)
 		}
 	}
@@ -144,7 +144,7 @@ func TestOutput(t *testing.T) {
 	t.Parallel()
 	s := serve(t, place{})
 	file := filepath.Join(t.TempDir(), "result.json")
-	o := run(t, place{}, s.addr.String(), "-d", "0.1", "--format", "json", "-o", file)
+	o := run(t, place{}, s.addr.String(), "--bytes", "200K", "--format", "json", "-o", file)
 	if o.status != 0 || o.stdout+o.stderr != "" {
 		t.Fatalf("exit status %d, stdout %q, stderr %q", o.status, o.stdout, o.stderr)
 	}
@@ -173,7 +173,7 @@ func TestServerReady(t *testing.T) {
 	if err != nil || strings.TrimSpace(string(text)) != strconv.Itoa(int(s.addr.Port())) {
 		t.Errorf("port file %q, %v; the server is at %s", text, err, s.addr)
 	}
-	s.complete(place{}, "-d", "0.05")
+	s.complete(place{}, "--bytes", "200K")
 	if status := s.status(); status != 0 || s.stderr.String() != "" || s.stdout.lines() != 1 {
 		t.Errorf("exit status %d, stdout %q, stderr %q", status, &s.stdout, &s.stderr)
 	}
@@ -201,14 +201,14 @@ func TestAdmission(t *testing.T) {
 	}
 	ours, theirs := secret("ours", "one\n"), secret("theirs", "two\n")
 	s := serve(t, place{}, "--secret-file", ours)
-	s.complete(place{}, "-d", "0.05", "--secret-file", ours)
-	s.client(place{}, "-d", "0.05", "--secret-file", theirs).failed(t, 1, "secret")
-	s.client(place{}, "-d", "0.05").failed(t, 1, "secret")
-	serve(t, place{}).client(place{}, "-d", "0.05", "--secret-file", ours).failed(t, 1, "secret")
+	s.complete(place{}, "--bytes", "200K", "--secret-file", ours)
+	s.client(place{}, "--bytes", "200K", "--secret-file", theirs).failed(t, 1, "secret")
+	s.client(place{}, "--bytes", "200K").failed(t, 1, "secret")
+	serve(t, place{}).client(place{}, "--bytes", "200K", "--secret-file", ours).failed(t, 1, "secret")
 
 	s = serve(t, place{}, "--allow", "127.0.0.7", "--max-streams", "2", "--max-duration", "1")
-	s.complete(place{}, "-d", "0.05", "--bind", "127.0.0.7")
-	s.client(place{}, "-d", "0.05", "--connect-timeout", "1").failed(t, 1, s.addr.String())
-	s.client(place{}, "-d", "0.05", "--bind", "127.0.0.7", "-P", "3").failed(t, 2, "3 streams", "limit of 2")
+	s.complete(place{}, "--bytes", "200K", "--bind", "127.0.0.7")
+	s.client(place{}, "--bytes", "200K", "--connect-timeout", "1").failed(t, 1, s.addr.String())
+	s.client(place{}, "--bytes", "200K", "--bind", "127.0.0.7", "-P", "3").failed(t, 2, "3 streams", "limit of 2")
 	s.client(place{}, "-d", "2", "--bind", "127.0.0.7").failed(t, 2, "2s", "limit of 1s")
 }
