@@ -112,6 +112,20 @@ func TestPairsTakeTurns(t *testing.T) {
 	}
 }
 
+// Clients that are several must all run, and their rates add up.
+func TestManyClients(t *testing.T) {
+	many := fake(7)
+	many.perStream = true
+	x, err := open(t.Context(), side{many, test{streams: 3, window: 200 * time.Millisecond}, "many"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.close()
+	if s, err := x.run(t.Context()); err != nil || s.PerSecond != 21 || s.Processes != 3 {
+		t.Errorf("got %+v and error %v, want 3 processes and 21 in all", s, err)
+	}
+}
+
 // A tool that fails is named in the row's error, and leaves no process.
 func TestFailure(t *testing.T) {
 	broken := fake(1)
@@ -218,7 +232,7 @@ func TestRealPair(t *testing.T) {
 
 func TestSignalEndsChildren(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	c, err := start(ctx, []string{"sleep", "60"})
+	c, err := start(ctx, []string{"sleep", "60"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func describe(ctx context.Context, gperf *tool) (*result.Run, error) {
 func finish(ctx context.Context, gperf *tool, args ...string) (*child, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	c, err := start(ctx, append([]string{gperf.programs[0], "client"}, args...))
+	c, err := start(ctx, append([]string{gperf.programs[0], "client"}, args...), nil)
 	if err != nil {
 		return nil, err
 	}

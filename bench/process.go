@@ -25,11 +25,13 @@ type child struct {
 	ended          chan struct{}
 }
 
-// start starts argv. It ends with ctx, with the thread of the caller, which
+// start starts argv, with stdin if that isn't nil. It ends with ctx, with the thread of the caller, which
 // must not run out before, and by kill.
-func start(ctx context.Context, argv []string) (*child, error) {
+func start(ctx context.Context, argv []string, stdin *os.File) (*child, error) {
 	c := &child{Cmd: exec.CommandContext(ctx, argv[0], argv[1:]...), ended: make(chan struct{})}
-	c.Stdout, c.Stderr = &c.stdout, &c.stderr
+	if c.Stdout, c.Stderr = &c.stdout, &c.stderr; stdin != nil {
+		c.Stdin = stdin
+	}
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	c.WaitDelay = time.Second
 	if err := c.Start(); err != nil {

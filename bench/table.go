@@ -106,7 +106,7 @@ func (r *report) commands(b *strings.Builder) {
 		seen[line] = true
 		return again
 	})
-	fmt.Fprintf(b, "Commands, each row's on its first CPUs (netperf: a client and a server for each stream):\n\n```\n%s\n```\n", strings.Join(lines, "\n"))
+	fmt.Fprintf(b, "Commands, each row's on its first CPUs (netperf: a client and a server for each stream, begun together):\n\n```\n%s\n```\n", strings.Join(lines, "\n"))
 }
 
 func (f figure) String() string { return fmt.Sprintf("%.3f%s", f.ratio, ends(f.interval, 3)) }
