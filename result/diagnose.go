@@ -22,16 +22,22 @@ type finding struct {
 
 // The thresholds below which a rule says nothing.
 const (
-	rwndFrom    = 20.0 // % of the window
-	sndbufFrom  = 20.0 // % of the window
-	lossFrom    = 0.05 // % of the segments
-	cpuFrom     = 85.0 // % of one CPU
-	waitFrom    = 10.0 // % of the window
-	pacedFrom   = 0.90 // of the rate asked for
-	cwndFrom    = 50.0 // % of the window with data in flight
-	smallBelow  = 0.5  // of the MSS: segments that carry less
-	smallWeight = 30.0 // strength of "small segments": a cause of cost more than a bound
-	cwndWeight  = 50.0 // strength of "congestion window"
+	rwndFrom    = 20.0    // % of the window
+	sndbufFrom  = 20.0    // % of the window
+	lossFrom    = 0.05    // % of the segments
+	cpuFrom     = 85.0    // % of one CPU
+	waitFrom    = 10.0    // % of the window
+	pacedFrom   = 0.90    // of the rate asked for
+	cwndFrom    = 50.0    // % of the window with data in flight
+	smallBelow  = 0.5     // of the MSS: segments that carry less
+	smallWeight = 30.0    // strength of "small segments": a cause of cost more than a bound
+	cwndWeight  = 50.0    // strength of "congestion window", and of "path" whose window it is
+	windowUsed  = 0.1     // of the receiver's window: less per RTT means that not its size is in the way
+	ownFrom     = 2.0 / 3 // of the time that a CPU was busy
+	softirqFrom = 50.0    // % of one CPU
+	queueFrom   = 2.0     // times the least RTT, and
+	queueLeast  = 1000    // us above it: less may be a busy machine's
+	calmBelow   = 25.0    // % of the window: more waiting for a CPU makes RTTs long, too
 )
 
 // diagnose says what bounded the result, the strongest first.
@@ -44,7 +50,7 @@ func (r *Run) diagnose() []string {
 			continue
 		}
 		for _, rule := range []func(*view) []finding{
-			loss, receiverWindow, sendBuffer, pacing, congestionWindow, smallSegments, roundTrips,
+			loss, receiverWindow, sendBuffer, pacing, congestionWindow, path, smallSegments, roundTrips,
 		} {
 			for _, f := range rule(v) {
 				if len(directions) > 1 {
@@ -158,11 +164,19 @@ func receiverWindow(v *view) []finding {
 	if share == nil || *share < rwndFrom || v.direction == plan.Both {
 		return nil
 	}
-	// A receiver that is out of CPU lets its window close: then the window is
-	// how the sender learns of it, not the cause.
+	// A receiver that is out of CPU, or doesn't get one, lets its window close:
+	// then the window is how the sender learns of it, not the cause. (Nor is it
+	// when the thread waits but the window is too small for the path: while it
+	// waits for a CPU, it could have read no more than a window.)
 	strength := *share
-	if thread, ok := v.mean(v.receiver, threadPercent); ok && thread >= cpuFrom {
-		strength = min(strength, thread-1)
+	if ran, ok := v.mean(v.receiver, threadPercent); ok {
+		wish, _ := v.mean(v.receiver, wishPercent)
+		switch {
+		case ran >= cpuFrom:
+			strength = min(strength, ran-1)
+		case wish >= cpuFrom && !v.fillsWindow():
+			strength = min(strength, max(ran, wish-ran)-1)
+		}
 	}
 	buffer, _, _ := v.buffer("rcvbuf", v.receiver)
 	window := "not known"
@@ -171,6 +185,19 @@ func receiverWindow(v *view) []finding {
 	}
 	return []finding{{strength, fmt.Sprintf("receiver window: it held the sender %.0f %% of the time (the %s offered %s at the end; %s)",
 		*share, v.receiver, window, buffer)}}
+}
+
+// fillsWindow reports whether a good part of the receiver's window is on its way
+// at any time, as it is when the window's size is what bounds the rate. A
+// receiver that reads too slowly has a window that is closed, but is wide enough.
+func (v *view) fillsWindow() bool {
+	window, ok1 := v.mean(v.receiver, info(sockopt.RcvWnd))
+	rtt, ok2 := v.mean(v.sender, info(sockopt.RTT))
+	if !ok1 || !ok2 || v.figures.Throughput == nil {
+		return true // as far as can be known
+	}
+	each := *v.figures.Throughput / 8 / float64(len(v.streams))
+	return each*rtt/1e6 >= windowUsed*window
 }
 
 func sendBuffer(v *view) []finding {
@@ -187,13 +214,14 @@ func sendBuffer(v *view) []finding {
 				*l.Blocked, *l.Busy, buffer)}}
 		}
 		// The kernel counts a small blocking write that waits for room as busy.
-		// With room in both windows, the buffer it is that has none.
-		if asked && *l.Blocked >= sndbufFrom && *l.Rwnd < rwndFrom && v.cwndBytes() > float64(bytes)/2 {
+		// With room in both windows, the buffer it is that has none. (Unless the
+		// path's queue is where the data waits: a larger buffer lengthens that.)
+		if asked && !v.queued() && *l.Blocked >= sndbufFrom && *l.Rwnd < rwndFrom && v.cwndBytes() > float64(bytes)/2 {
 			return []finding{{*l.Blocked - *l.Rwnd, fmt.Sprintf("send buffer: the sender was blocked in send %.0f %% of the time, with room in the congestion window of %s (%s)",
 				*l.Blocked, units.Size(v.cwndBytes()), buffer)}}
 		}
 	}
-	if *l.Sndbuf >= sndbufFrom {
+	if *l.Sndbuf >= sndbufFrom && !v.queued() {
 		return []finding{{*l.Sndbuf, fmt.Sprintf("send buffer: it held the sender %.0f %% of the time (%s)", *l.Sndbuf, buffer)}}
 	}
 	return nil
@@ -323,8 +351,9 @@ func saturatedThread(v *view) (all []finding) {
 	return all
 }
 
-// saturatedCPU is as strong as this test's wish for a CPU: a machine that others
-// keep busy doesn't bound a thread that waits for its peer.
+// saturatedCPU is about CPUs that this test's own work fills: its threads', or
+// the softirqs of its packets. Where others do, its threads wait for a CPU, which
+// has a rule of its own. A single thread that fills one is the nearer cause.
 func saturatedCPU(v *view) (all []finding) {
 	ends := []sockopt.End{sockopt.Client, sockopt.Server}
 	where := "%s's "
@@ -339,10 +368,11 @@ func saturatedCPU(v *view) (all []finding) {
 		if cpu == nil {
 			continue
 		}
+		busy := slices.DeleteFunc(slices.Clone(cpu.PerCPU), func(c CPUShare) bool { return c.Total == nil || *c.Total < saturated })
 		var full []string
 		most := 0.0
-		for _, c := range cpu.PerCPU {
-			if c.Total != nil && *c.Total >= saturated {
+		for _, c := range busy {
+			if v.ownPercent(end, c.CPU, len(busy)) >= ownFrom**c.Total || softirqs(&c) >= softirqFrom {
 				full = append(full, fmt.Sprint(c.CPU))
 				most = max(most, *c.Total)
 			}
@@ -354,17 +384,21 @@ func saturatedCPU(v *view) (all []finding) {
 		if strings.Contains(owner, "%s") {
 			owner = fmt.Sprintf(owner, end)
 		}
-		wish := 0.0
-		for _, e := range []sockopt.End{v.sender, v.receiver} {
-			if e == end || v.run.Summary.CPU.Scope == "shared" {
-				_, w := v.busiest(e, wishPercent)
-				wish = max(wish, w)
-			}
+		ran, wish := 0.0, 0.0
+		for _, e := range v.ends(end) {
+			_, r := v.busiest(e, threadPercent)
+			_, w := v.busiest(e, wishPercent)
+			ran, wish = max(ran, r), max(wish, w)
 		}
+		// A machine that is busy doesn't bound a thread that waits for its peer.
 		if wish < cpuFrom {
 			continue
 		}
-		all = append(all, finding{min(most, wish) - 2, fmt.Sprintf("CPU: %sCPU %s busy at least %.0f %% (%d CPUs)", owner, strings.Join(full, ", "), saturated, cpu.CPUs)})
+		strength := min(most, wish) - 2
+		if ran >= cpuFrom {
+			strength = min(strength, ran-1)
+		}
+		all = append(all, finding{strength, fmt.Sprintf("CPU: %sCPU %s busy at least %.0f %% (%d CPUs)", owner, strings.Join(full, ", "), saturated, cpu.CPUs)})
 	}
 	return all
 }
@@ -372,10 +406,70 @@ func saturatedCPU(v *view) (all []finding) {
 // saturated is from which share on a CPU counts as having nothing left.
 const saturated = 95.0
 
+// ends are those whose threads may run on the CPUs of end's machine.
+func (v *view) ends(end sockopt.End) []sockopt.End {
+	if v.run.Summary.CPU.Scope == "shared" {
+		return []sockopt.End{v.sender, v.receiver}
+	}
+	return []sockopt.End{end}
+}
+
+// ownPercent is how much of one CPU of end's machine, of so many that are busy,
+// the test's threads used, in all directions. Of a thread that may have been on
+// any of them each gets its part.
+func (v *view) ownPercent(end sockopt.End, cpu, busy int) (percent float64) {
+	for i := range v.run.Streams {
+		for _, e := range v.ends(end) {
+			s := v.run.Streams[i].of(e)
+			if s == nil {
+				continue
+			}
+			ran := threadPercent(s)
+			if ran == nil {
+				continue
+			}
+			percent += *ran / float64(max(s.Thread.Streams, 1)) * s.Thread.shareOn(cpu, busy)
+		}
+	}
+	return percent
+}
+
+// shareOn is which part of its time the thread spent on a CPU, one of so many
+// busy ones, as far as is known.
+func (t *Thread) shareOn(cpu, busy int) float64 {
+	where := t.CPUs
+	if t.Migrations != nil && *t.Migrations == 0 && t.LastCPU != nil {
+		where = []int{*t.LastCPU}
+	}
+	switch {
+	case where == nil:
+		return 1 / float64(busy)
+	case slices.Contains(where, cpu):
+		return 1 / float64(len(where))
+	}
+	return 0
+}
+
+// softirqs is the share of a CPU that went into packets.
+func softirqs(c *CPUShare) (percent float64) {
+	for _, p := range []*float64{c.Softirq, c.IRQ} {
+		if p != nil {
+			percent += *p
+		}
+	}
+	return percent
+}
+
 func waitingForCPU(v *view) (all []finding) {
 	for _, end := range []sockopt.End{v.sender, v.receiver} {
 		if stream, most := v.busiest(end, waitPercent); most >= waitFrom {
-			all = append(all, finding{most, fmt.Sprintf("waiting for a CPU: the %s's thread of stream %d was ready to run and waited %.0f %% of the time", end, stream, most)})
+			strength := most
+			// What comes while a receiver waits, the kernel acknowledges: that costs
+			// the sender nothing before the window closes.
+			if rwnd := v.figures.Limited.Rwnd; v.direction.Role(end) == plan.Receiver && rwnd != nil {
+				strength = min(strength, max(*rwnd, waitFrom))
+			}
+			all = append(all, finding{strength, fmt.Sprintf("waiting for a CPU: the %s's thread of stream %d was ready to run and waited %.0f %% of the time", end, stream, most)})
 		}
 	}
 	return all
@@ -401,11 +495,51 @@ func congestionWindow(v *view) []finding {
 	}
 	carries := 8e6 * window / rtt // bit/s of one stream
 	each := *v.figures.Throughput / float64(len(v.streams))
-	if each < carries/2 {
-		return nil // it would carry more
+	if each < carries/2 || v.queued() {
+		return nil // it would carry more, or only lengthen a queue
 	}
 	return []finding{{cwndWeight, fmt.Sprintf("congestion window: %s per RTT of %v carry %s per stream",
 		units.Size(window), time.Duration(rtt)*time.Microsecond, units.BitRate(carries))}}
+}
+
+// queued reports whether data queued on the path: round trips that take much
+// longer than they might, though nobody waited for a CPU and the sender, if that
+// is known, was mostly blocked in send.
+func (v *view) queued() bool {
+	rtt := v.figures.RTT
+	if rtt == nil || rtt.Mean < queueFrom*rtt.Min || rtt.Mean < rtt.Min+queueLeast {
+		return false
+	}
+	if blocked := v.figures.Limited.Blocked; blocked != nil && *blocked < cwndFrom {
+		return false
+	}
+	for _, end := range []sockopt.End{v.sender, v.receiver} {
+		if _, most := v.busiest(end, waitPercent); most >= calmBelow {
+			return false
+		}
+	}
+	return true
+}
+
+// path holds when the sender kept a queue of the path filled: then that is as
+// fast as its slowest link goes, for this test and whoever shares it.
+func path(v *view) []finding {
+	l := v.figures.Limited
+	if v.direction == plan.Both || l.Busy == nil || *l.Busy < cwndFrom || l.Rwnd == nil || *l.Rwnd >= rwndFrom || v.figures.Throughput == nil || !v.queued() {
+		return nil
+	}
+	for _, end := range []sockopt.End{v.sender, v.receiver} {
+		if _, most := v.busiest(end, threadPercent); most >= cpuFrom {
+			return nil
+		}
+	}
+	strength := cwndWeight
+	if l.Blocked != nil {
+		strength = max(strength, *l.Blocked-1)
+	}
+	us := func(n float64) time.Duration { return time.Duration(n) * time.Microsecond }
+	return []finding{{strength, fmt.Sprintf("path: data queued on it, with an RTT of %v, at the least %v; its slowest link let %s through",
+		us(v.figures.RTT.Mean), us(v.figures.RTT.Min), units.BitRate(*v.figures.Throughput))}}
 }
 
 func smallSegments(v *view) []finding {
