@@ -102,14 +102,14 @@ var causes = []cause{
 		first: []string{"congestion window: 5.66 KiB per RTT of 1"},
 	},
 	{
-		name: "congestion window of the server", args: []string{"-t", "TCP_MAERTS", "--congestion", "reno", "--cpu", "0:1"},
-		make: func(t *testing.T, _, server *netnstest.NS) {
-			smallWindow(t, server, "10.77.0.0/24")
+		name: "congestion window of the server", apart: true, args: []string{"-t", "TCP_MAERTS", "--congestion", "reno"},
+		make: func(t *testing.T, client, server *netnstest.NS) {
+			smallWindow(t, server, client.Addr4.String())
 		},
-		first: []string{"congestion window: 5.66 KiB per RTT of "},
+		first: []string{"congestion window: 5.66 KiB per RTT of 1"},
 	},
 	{
-		name: "path", args: []string{"--congestion", "reno"},
+		name: "path", args: []string{"--congestion", "reno"}, urgent: true,
 		make: func(_ *testing.T, client, _ *netnstest.NS) {
 			client.AddTBF("50mbit", "16kb", "256kb")
 		},

@@ -22,8 +22,7 @@ type packet struct {
 }
 
 // farApart makes two namespaces joined by a link on which a packet takes delay:
-// a pair of TUN devices (see tun(4)-like Documentation/networking/tuntap.rst)
-// whose packets this process carries from one to the other. a has 10.78.0.1 and
+// a pair of TUN devices whose packets this process carries from one to the other. a has 10.78.0.1 and
 // b 10.78.0.2. The link is good for some 100 Mbit/s.
 func farApart(t *testing.T, delay time.Duration) (a, b *netnstest.NS) {
 	t.Helper()
@@ -110,4 +109,13 @@ func TestFarApart(t *testing.T) {
 	if rtt := o.Summary.RTT; rtt == nil || rtt.Min < 10e3 || rtt.Min > 20e3 {
 		t.Errorf("the link of 5 ms each way has a least RTT of %+v", rtt)
 	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
