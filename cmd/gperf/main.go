@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command gperf measures TCP between two Linux ends, with exactly the socket
 // settings that were asked for, and proves it. See README.md.
 package main
