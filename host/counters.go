@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strconv"
 
 	"github.com/prometheus/procfs"
@@ -41,7 +40,7 @@ func readCounters(dir, device string) (Counters, error) {
 		{"net/snmp6", parseSNMP6},
 	} {
 		path := dir + "/" + file.name
-		b, err := os.ReadFile(path)
+		b, err := sys.ReadFile(path)
 		if file.name == "net/snmp6" && errors.Is(err, fs.ErrNotExist) {
 			continue // a kernel without IPv6
 		}

@@ -17,7 +17,6 @@ package host
 
 import (
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
+	"gperf/internal/sys"
 	"gperf/result"
 )
 
@@ -166,7 +166,7 @@ func mitigations(dir string) map[string]string {
 // readLine returns a file's text without the space around it, nil when it
 // can't be read or is empty.
 func readLine(path string) *string {
-	b, err := os.ReadFile(path)
+	b, err := sys.ReadFile(path)
 	if err != nil {
 		return nil
 	}

@@ -1,8 +1,9 @@
 package host
 
 import (
-	"os"
 	"strings"
+
+	"gperf/internal/sys"
 )
 
 // sysctls are the settings that explain or change a result. In a namespace
@@ -81,7 +82,7 @@ var sysctls = []string{
 func readSysctls() map[string]string {
 	m := make(map[string]string, len(sysctls))
 	for _, name := range sysctls {
-		b, err := os.ReadFile(procDir + "/sys/" + strings.ReplaceAll(name, ".", "/"))
+		b, err := sys.ReadFile(procDir + "/sys/" + strings.ReplaceAll(name, ".", "/"))
 		if err == nil {
 			m[name] = strings.Join(strings.Fields(string(b)), " ")
 		}

@@ -3,7 +3,6 @@ package host
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -55,16 +54,16 @@ func Thread(tid int) (ThreadReading, error) {
 
 // read fills in what the files of a thread's directory say.
 func (r *ThreadReading) read(dir string) {
-	if b, err := os.ReadFile(filepath.Join(dir, "schedstat")); err == nil {
+	if b, err := sys.ReadFile(filepath.Join(dir, "schedstat")); err == nil {
 		r.parseSchedstat(b)
 	}
-	if b, err := os.ReadFile(filepath.Join(dir, "stat")); err == nil {
+	if b, err := sys.ReadFile(filepath.Join(dir, "stat")); err == nil {
 		r.parseStat(b)
 	}
 	// sched has the migrations too, but a kernel may be built without it.
-	b, err := os.ReadFile(filepath.Join(dir, "sched"))
+	b, err := sys.ReadFile(filepath.Join(dir, "sched"))
 	if err != nil {
-		if b, err = os.ReadFile(filepath.Join(dir, "status")); err != nil {
+		if b, err = sys.ReadFile(filepath.Join(dir, "status")); err != nil {
 			return
 		}
 	}

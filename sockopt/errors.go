@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -106,7 +105,7 @@ func release() string {
 // sysctl reads a sysctl by its dotted name, in the calling thread's network
 // namespace; "" if it can't.
 func sysctl(name string) string {
-	b, err := os.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
+	b, err := sys.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
 	if err != nil {
 		return ""
 	}
