@@ -161,11 +161,15 @@ func (x *test) greet(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.hello(ctx, c); err != nil {
+	// It takes a millisecond or two, in which the exchange goes on.
+	described := make(chan *result.Host, 1)
+	go func() { described <- host.Describe(remote.Addr()) }()
+	err = x.hello(ctx, c)
+	x.run.Hosts.Client = <-described
+	if err != nil {
 		_ = c.Close()
 		return nil, err
 	}
-	x.run.Hosts.Client = host.Describe(remote.Addr())
 	return c, nil
 }
 
@@ -232,7 +236,7 @@ func (x *test) hello(ctx context.Context, c net.Conn) error {
 	if err := control.CheckHello(&hello); err != nil {
 		return refuse("protocol", fmt.Errorf("%s: %w", x.remote, err))
 	}
-	x.nonce, x.run.Hosts.Server = hello.Nonce, hello.Host
+	x.nonce = hello.Nonce
 	if !stop() {
 		return context.Cause(ctx)
 	}
@@ -269,6 +273,8 @@ func (x *test) setUp(ctx context.Context, end *endpoint.Endpoint) error {
 	if err != nil {
 		return err
 	}
+	x.run.Hosts.Server = ready.Host
+	x.settleClock()
 	began := sys.Monotonic()
 	sockets, err := x.connect(ctx, netip.AddrPortFrom(x.remote.Addr(), uint16(ready.Port)), token, end)
 	if err != nil {
@@ -286,7 +292,7 @@ func (x *test) setUp(ctx context.Context, end *endpoint.Endpoint) error {
 }
 
 // readClock asks for the server's clock a few times; the quickest exchange
-// tells most about the offset. On one machine there is one clock.
+// tells most about the offset.
 func (x *test) readClock(ctx context.Context) error {
 	const exchanges = 5
 	best := int64(1<<63 - 1)
@@ -306,12 +312,16 @@ func (x *test) readClock(ctx context.Context) error {
 			x.clock.Uncertainty = float64(trip) / 2 / 1e9
 		}
 	}
-	// The same boot is the same clock, unless a time namespace shifts it: then
-	// the measured offset is far beyond its uncertainty.
+	return nil
+}
+
+// settleClock corrects the measured offset on one machine: the same boot is the
+// same clock, unless a time namespace shifts it. Then the offset is far beyond
+// its uncertainty.
+func (x *test) settleClock() {
 	if host.SameMachine(x.run.Hosts.Client, x.run.Hosts.Server) && max(x.clock.Offset, -x.clock.Offset) <= x.clock.Uncertainty {
 		x.clock = result.Clock{}
 	}
-	return nil
 }
 
 // propose sends the plan and returns the server's answer.

@@ -8,10 +8,10 @@
 //
 //	client                           server
 //	hello {magic, version}  ──────►
-//	                        ◄──────  hello {version, boot id, nonce}
+//	                        ◄──────  hello {version, nonce}
 //	ping × n                ◄─────►  pong                    (clock offset)
 //	plan {plan, mac}        ──────►
-//	                        ◄──────  ready {port, token}     | error
+//	                        ◄──────  ready {port, token, host} | error
 //	        n data connections, each with a Preamble
 //	                        ◄──────  audit {rows}            | error
 //	start                   ──────►
@@ -88,10 +88,9 @@ const (
 
 // Hello is the first message of each side.
 type Hello struct {
-	Magic   string       `json:"magic"`
-	Version Version      `json:"version"`
-	Program string       `json:"program"`        // "gperf 1.2.3", for messages only
-	Host    *result.Host `json:"host,omitempty"` // server
+	Magic   string  `json:"magic"`
+	Version Version `json:"version"`
+	Program string  `json:"program"` // "gperf 1.2.3", for messages only
 	// Nonce is 32 random bytes in hex. The server's means that it wants the
 	// plan authenticated; the client's is answered in Ready.
 	Nonce string `json:"nonce,omitempty"`
@@ -110,9 +109,10 @@ type Plan struct {
 
 // Ready tells the client where to connect its data streams.
 type Ready struct {
-	Port  int    `json:"port"`  // data port
-	Token string `json:"token"` // TokenSize bytes in hex
-	MAC   string `json:"mac,omitempty"`
+	Port  int          `json:"port"`  // data port
+	Token string       `json:"token"` // TokenSize bytes in hex
+	MAC   string       `json:"mac,omitempty"`
+	Host  *result.Host `json:"host"` // the server's machine
 }
 
 // Audit is the server's audit, or a piece of it.

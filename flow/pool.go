@@ -23,6 +23,9 @@ var pool struct {
 const (
 	spareProcs = 2  // for the sampler and for the control connection
 	procsStep  = 16 // raising GOMAXPROCS stops the world: do it rarely
+	// worthCollecting is from how many bytes on a collection before the window is
+	// worth its time: a client that has just started has nothing to collect.
+	worthCollecting = 32 << 20
 	// windowMemory is what the heap may grow by before the collector runs even
 	// inside a window: enough for the samples that the plan's bounds allow.
 	windowMemory = 1 << 30
@@ -35,7 +38,9 @@ func reserve(n int) {
 	pool.Lock()
 	defer pool.Unlock()
 	if pool.workers == 0 {
-		runtime.GC()
+		if memoryInUse() > worthCollecting {
+			runtime.GC()
+		}
 		pool.percent = debug.SetGCPercent(-1)
 		pool.limit = debug.SetMemoryLimit(int64(memoryInUse()) + windowMemory)
 	}

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -67,6 +68,7 @@ type session struct {
 	log    *slog.Logger
 	local  netip.Addr // the address that the client reached
 	peer   netip.AddrPort
+	host   func() *result.Host // this machine, as seen from the client
 
 	greeting
 
@@ -80,11 +82,9 @@ type session struct {
 	arrivals chan flow.Socket
 }
 
-// A greeting is what the hellos have settled.
-type greeting struct {
-	theirs, nonce string       // nonces, hex: the client's; the server's, empty when it is open to everyone
-	host          *result.Host // this machine, as seen from the client
-}
+// A greeting is what the hellos have settled: the nonces in hex, the client's
+// and the server's, which is empty when the server is open to everyone.
+type greeting struct{ theirs, nonce string }
 
 // serve runs one control connection to its end.
 func (s *Server) serve(fd int, peer netip.AddrPort) {
@@ -97,6 +97,9 @@ func (s *Server) serve(fd int, peer netip.AddrPort) {
 	}
 	defer c.Close()
 	conn := control.NewConn(c)
+	// It takes a millisecond or two, in which the exchange goes on.
+	described := make(chan *result.Host, 1)
+	go func() { described <- host.Describe(peer.Addr()) }()
 	greeting, err := s.greet(c, conn)
 	if err != nil {
 		log.Info("client turned away", "error", err)
@@ -105,6 +108,7 @@ func (s *Server) serve(fd int, peer netip.AddrPort) {
 	x := &session{
 		Session: control.NewSession(conn, nil), server: s, log: log,
 		local: local.Addr(), peer: peer, port: local.Port(), listener: -1, greeting: greeting,
+		host: sync.OnceValue(func() *result.Host { return <-described }),
 	}
 	defer x.End()
 	ctx, cancel := context.WithCancelCause(s.ctx)
@@ -182,12 +186,10 @@ func (s *Server) greet(c net.Conn, conn *control.Conn) (g greeting, err error) {
 	if s.cfg.Secret != nil {
 		g.nonce = randomHex(nonceSize)
 	}
-	peer, _ := netip.ParseAddrPort(c.RemoteAddr().String())
-	g.host = host.Describe(peer.Addr().Unmap())
 	// The client hears our version even if theirs is not acceptable: it then
 	// says the same.
 	err = conn.Send(control.TypeHello, control.Hello{
-		Magic: control.Magic, Version: control.Current, Program: s.cfg.Program, Host: g.host, Nonce: g.nonce,
+		Magic: control.Magic, Version: control.Current, Program: s.cfg.Program, Nonce: g.nonce,
 	})
 	return g, cmp.Or(control.CheckHello(&hello), err)
 }
@@ -216,7 +218,7 @@ func (x *session) run(ctx context.Context) error {
 		return err
 	}
 	end := &endpoint.Endpoint{
-		Plan: x.plan, End: sockopt.Server, Host: x.host, Streams: readings, Before: x.before, OtherTests: x.others,
+		Plan: x.plan, End: sockopt.Server, Host: x.host(), Streams: readings, Before: x.before, OtherTests: x.others,
 	}
 	if err := end.Prepare(sockets); err != nil {
 		return refusal("plan", fmt.Errorf("server: %w", err))
@@ -332,7 +334,7 @@ func (x *session) admit(ctx context.Context) error {
 		x.plan = nil
 		return refusal("plan", err)
 	}
-	ready := control.Ready{Port: int(x.port), Token: hex.EncodeToString(x.token[:])}
+	ready := control.Ready{Port: int(x.port), Token: hex.EncodeToString(x.token[:]), Host: x.host()}
 	if secret != nil {
 		ready.MAC = control.Authenticate(secret, x.theirs, x.token[:])
 	}
