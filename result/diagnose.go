@@ -252,8 +252,16 @@ func loss(v *view) []finding {
 	if f.RetransPercent == nil || f.RetransSegs == nil || *f.RetransPercent < lossFrom {
 		return nil
 	}
-	if f.DSACKs != nil && *f.DSACKs >= *f.RetransSegs {
-		return []finding{{1, fmt.Sprintf("needless retransmits: the receiver reported all %d as duplicates (reordering, or tail-loss probes after a delay); nothing was lost", *f.RetransSegs)}}
+	// What the receiver says it got twice wasn't lost: tail-loss probes after a
+	// delay, or reordering.
+	lost, needless := *f.RetransPercent, uint64(0)
+	if f.DSACKs != nil {
+		needless = min(*f.DSACKs, *f.RetransSegs)
+		lost *= 1 - float64(needless)/float64(*f.RetransSegs)
+	}
+	if lost < lossFrom {
+		return []finding{{1, fmt.Sprintf("needless retransmits: the receiver reported %d of %d as duplicates (reordering, or tail-loss probes after a delay); next to nothing was lost",
+			needless, *f.RetransSegs)}}
 	}
 	rtos := uint64(0)
 	timeouts := "time-outs not known"
@@ -261,7 +269,11 @@ func loss(v *view) []finding {
 		rtos = *f.RTOEvents
 		timeouts = plural(rtos, "retransmission time-out (RTO)", "retransmission time-outs (RTO)")
 	}
-	return []finding{{lossStrength(*f.RetransPercent, rtos), fmt.Sprintf("loss: %.2f %% of the segments (%d) were retransmitted, %s", *f.RetransPercent, *f.RetransSegs, timeouts)}}
+	sentence := fmt.Sprintf("loss: %.2f %% of the segments (%d) were retransmitted, %s", *f.RetransPercent, *f.RetransSegs, timeouts)
+	if needless > 0 {
+		sentence += fmt.Sprintf("; %d of them arrived twice", needless)
+	}
+	return []finding{{lossStrength(lost, rtos), sentence}}
 }
 
 func plural(n uint64, one, many string) string {
