@@ -24,7 +24,9 @@ import (
 //	BenchmarkTCPStream/msg=64Ki/sndbuf=4Mi/streams=1 1 9.81e+09 bits/sec
 //
 // What differs from run to run (id, time) is left out: benchstat would give
-// each run a table of its own. A run that measured nothing has no such line.
+// each run a table of its own. A run that measured nothing has no such line. A
+// series has one for each of its complete runs, which are benchstat's samples:
+// whole for the run that is shown, the rest with what is kept of them.
 func GoBench(w io.Writer, r *result.Run) error {
 	var b bytes.Buffer
 	config := func(key, value string) {
@@ -77,39 +79,88 @@ func configKey(label string) string {
 	return key
 }
 
-// benchmark prints the line of the run itself, below what benchstat needs to
-// know of its units.
+// benchmark prints the lines of the runs, below what benchstat needs to know of
+// their units.
 func benchmark(b *bytes.Buffer, r *result.Run) {
-	line := "Benchmark" + benchName(r.Plan) + " 1"
-	figure := func(v *float64, unit, better string) {
-		if v != nil {
-			fmt.Fprintf(b, "Unit %s better=%s\n", unit, better)
-			line += " " + strconv.FormatFloat(*v, 'g', -1, 64) + " " + unit
+	name := benchName(r.Plan)
+	own := runFigures(r)
+	for _, f := range own {
+		if f.value != nil {
+			fmt.Fprintf(b, "Unit %s better=%s\n", f.unit, f.better)
 		}
 	}
+	if r.Repeat == nil {
+		benchLine(b, name, own)
+		return
+	}
+	for i := range r.Repeat.Trials {
+		switch trial := &r.Repeat.Trials[i]; {
+		case trial.ID == r.ID:
+			benchLine(b, name, own)
+		case trial.Status == result.Complete:
+			benchLine(b, name, trialFigures(trial))
+		}
+	}
+}
+
+// A benchFigure is one figure of a benchmark's line, left out when it's unknown.
+type benchFigure struct {
+	value        *float64
+	unit, better string
+}
+
+func benchLine(b *bytes.Buffer, name string, figures []benchFigure) {
+	fmt.Fprintf(b, "Benchmark%s 1", name)
+	for _, f := range figures {
+		if f.value != nil {
+			fmt.Fprintf(b, " %s %s", strconv.FormatFloat(*f.value, 'g', -1, 64), f.unit)
+		}
+	}
+	fmt.Fprintln(b)
+}
+
+// headline, latencyFigure and retransmits are the figures that runs and trials have.
+func headline(throughput, tps *float64) []benchFigure {
+	return []benchFigure{{throughput, "bits/sec", "higher"}, {tps, "trans/sec", "higher"}}
+}
+
+func latencyFigure(name string, microseconds float64) benchFigure {
+	ns := microseconds * 1e3
+	return benchFigure{&ns, name + "-ns", "lower"}
+}
+
+func retransmits(segments *uint64) benchFigure {
+	return benchFigure{float(segments), "retransmits", "lower"}
+}
+
+func runFigures(r *result.Run) []benchFigure {
 	s := r.Summary
-	figure(s.Throughput, "bits/sec", "higher")
-	figure(s.TPS, "trans/sec", "higher")
+	all := headline(s.Throughput, s.TPS)
 	if l := s.Latency; l != nil {
-		for _, q := range []struct {
-			name         string
-			microseconds float64
-		}{{"mean", l.Mean}, {"p50", l.P50}, {"p90", l.P90}, {"p99", l.P99}, {"p999", l.P999}, {"max", l.Max}} {
-			ns := q.microseconds * 1e3
-			figure(&ns, q.name+"-ns", "lower")
-		}
+		all = append(all, latencyFigure("mean", l.Mean), latencyFigure("p50", l.P50), latencyFigure("p90", l.P90),
+			latencyFigure("p99", l.P99), latencyFigure("p999", l.P999), latencyFigure("max", l.Max))
 	}
-	figure(float(s.RetransSegs), "retransmits", "lower")
+	all = append(all, retransmits(s.RetransSegs))
 	for _, end := range []struct {
 		name string
 		cpu  *result.EndCPU
 	}{{"client", s.CPU.Client}, {"server", s.CPU.Server}} {
 		if end.cpu != nil {
-			figure(end.cpu.DemandKiB, end.name+"-us/KiB", "lower")
-			figure(end.cpu.DemandTrans, end.name+"-us/trans", "lower")
+			all = append(all, benchFigure{end.cpu.DemandKiB, end.name + "-us/KiB", "lower"}, benchFigure{end.cpu.DemandTrans, end.name + "-us/trans", "lower"})
 		}
 	}
-	fmt.Fprintln(b, line)
+	return all
+}
+
+func trialFigures(t *result.Trial) []benchFigure {
+	all := headline(t.Throughput, t.TPS)
+	if t.LatencyP50 != nil {
+		all = append(all, latencyFigure("p50", *t.LatencyP50))
+	}
+	if t.LatencyP99 != nil {
+		all = append(all, latencyFigure("p99", *t.LatencyP99))
+	}
+	return append(all, retransmits(t.RetransSegs))
 }
 
 // benchName is the test's type and its parameters. The number of streams comes
