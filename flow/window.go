@@ -184,8 +184,12 @@ func (g *Group) ticks(ctx context.Context, win Window, openAt int64, half *resul
 			return err
 		}
 		s := g.sample(tick)
-		if s.AtNs >= g.closeAt.Load() {
-			return nil // so late that the closing sample does
+		if closeAt := g.closeAt.Load(); s.AtNs >= closeAt {
+			// So late that the closing sample does.
+			if record {
+				half.Late += int((closeAt-1-edge)/int64(interval)) + 1
+			}
+			return nil
 		}
 		if record {
 			s.TCP = columns(g.infos(scratch))
@@ -194,7 +198,9 @@ func (g *Group) ticks(ctx context.Context, win Window, openAt int64, half *resul
 		if late := int((s.AtNs - edge) / int64(interval)); late > 0 {
 			tick += late
 			s.Tick = tick
-			half.Late += late
+			if record { // nobody sees the others
+				half.Late += late
+			}
 		}
 		if record && s.Tick%step == 0 {
 			half.Series = append(half.Series, s)
