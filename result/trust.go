@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"gperf/internal/units"
@@ -56,7 +55,7 @@ func (r *Run) judge(client, server *Report) {
 			report = server
 		}
 		all = append(all, r.machine(end, report)...)
-		all = append(all, r.handshake(end, report)...)
+		all = append(all, r.handshake(end, server.SYNCookies)...)
 		all = append(all, r.foreign(end)...)
 	}
 	r.Trust = Trust{OK: true, Reasons: []string{}}
@@ -207,9 +206,9 @@ func mostOf(all []caution) (kept []caution) {
 }
 
 // handshake says which options are missing and, where it can be known, why.
-func (r *Run) handshake(end sockopt.End, report *Report) (all []caution) {
+func (r *Run) handshake(end sockopt.End, cookies bool) (all []caution) {
 	if end == sockopt.Server {
-		if report.SYNCookies {
+		if cookies {
 			all = append(all, warn("syn_cookies", end.String(), "the server answered with SYN cookies: without timestamps they cost SACK and window scaling"))
 		}
 		return all // both ends see the same handshake
@@ -231,21 +230,21 @@ func (r *Run) handshake(end sockopt.End, report *Report) (all []caution) {
 	}
 	for _, name := range []string{"sack", "timestamps", "window_scaling"} {
 		if n := missing[name]; n > 0 {
-			all = append(all, warn("no_"+name, "", "%d of %d connections are without %s: %s", n, len(r.Streams), name, r.culprit(name)))
+			all = append(all, warn("no_"+name, "", "%d of %d connections are without %s: %s", n, len(r.Streams), name, r.culprit(name, cookies)))
 		}
 	}
 	return all
 }
 
 // culprit is who turned an option of the handshake off, as far as it's known.
-func (r *Run) culprit(option string) string {
+func (r *Run) culprit(option string, cookies bool) string {
 	sysctl := "net.ipv4.tcp_" + option
 	for _, end := range []sockopt.End{sockopt.Client, sockopt.Server} {
 		if h := *r.Hosts.Of(end); h != nil && h.Sysctls[sysctl] == "0" {
 			return fmt.Sprintf("%s=0 at the %s", sysctl, end)
 		}
 	}
-	if slices.ContainsFunc(r.Warnings, func(w Warning) bool { return w.Code == "syn_cookies" }) {
+	if cookies && option != "timestamps" { // in which cookies keep the others
 		return "SYN cookies at the server"
 	}
 	return "neither end's sysctl says why: SYN cookies, or something on the path"
