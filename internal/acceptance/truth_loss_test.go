@@ -260,6 +260,32 @@ func TestHandshakeOptions(t *testing.T) {
 	}
 }
 
+// SYN cookies, which a server falls back on when it has no room for handshakes,
+// cost what doesn't go into a cookie, unless there are timestamps.
+func TestSYNCookies(t *testing.T) {
+	t.Parallel()
+	a, b := netnstest.NewPair(t, netnstest.Pair{})
+	b.SetSysctl("net.ipv4.tcp_syncookies", "2") // always
+	b.SetSysctl("net.ipv4.tcp_timestamps", "0")
+	s := serve(t, place{ns: b}, "--listen", b.Addr4.String()+":0")
+	o := s.complete(place{ns: a}, "-d", "0.1", "--congestion", "reno")
+	if got := o.Streams[0].Client.Options; got == nil || *got != (result.Options{}) {
+		t.Errorf("options %+v", got)
+	}
+	why := map[string]string{}
+	for _, w := range o.Warnings {
+		why[w.Code] = w.Message
+	}
+	for code, want := range map[string]string{
+		"syn_cookies": "the server answered with SYN cookies", "no_sack": "SYN cookies at the server", "no_window_scaling": "SYN cookies at the server",
+		"no_timestamps": "net.ipv4.tcp_timestamps=0 at the server",
+	} {
+		if !strings.Contains(why[code], want) {
+			t.Errorf("%s: %q, not %q", code, why[code], want)
+		}
+	}
+}
+
 // The CPU time of the window is that of /proc/stat, as far as somebody outside
 // can see the window, and is counted once on a machine that both ends share.
 func TestCPU(t *testing.T) {
