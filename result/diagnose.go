@@ -366,7 +366,7 @@ func saturatedThread(v *view) (all []finding) {
 // saturatedCPU is about CPUs that this test's own work fills: its threads', or
 // the softirqs of its packets. Where others do, its threads wait for a CPU, which
 // has a rule of its own. A single thread that fills one is the nearer cause.
-func saturatedCPU(v *view) (all []finding) {
+func saturatedCPU(v *view) (findings []finding) {
 	ends := []sockopt.End{sockopt.Client, sockopt.Server}
 	where := "%s's "
 	if v.run.Summary.CPU.Scope == "shared" {
@@ -382,11 +382,12 @@ func saturatedCPU(v *view) (all []finding) {
 		}
 		busy := slices.DeleteFunc(slices.Clone(cpu.PerCPU), func(c CPUShare) bool { return c.Total == nil || *c.Total < saturated })
 		var full []string
-		most := 0.0
+		most, ours := 0.0, 0.0
 		for _, c := range busy {
-			if v.ownPercent(end, c.CPU, len(busy)) >= ownFrom**c.Total || softirqs(&c) >= softirqFrom {
+			own := v.ownPercent(end, c.CPU, len(busy))
+			if own >= ownFrom**c.Total || softirqs(&c) >= softirqFrom {
 				full = append(full, fmt.Sprint(c.CPU))
-				most = max(most, *c.Total)
+				most, ours = max(most, *c.Total), max(ours, own)
 			}
 		}
 		if len(full) == 0 {
@@ -402,17 +403,18 @@ func saturatedCPU(v *view) (all []finding) {
 			_, w := v.busiest(e, wishPercent)
 			ran, wish = max(ran, r), max(wish, w)
 		}
-		// A machine that is busy doesn't bound a thread that waits for its peer.
-		if wish < cpuFrom {
+		// A machine that is busy doesn't bound a thread that waits for its peer,
+		// unless the peer is what keeps it busy.
+		if wish = max(wish, ours); wish < cpuFrom {
 			continue
 		}
 		strength := min(most, wish) - 2
 		if ran >= cpuFrom {
 			strength = min(strength, ran-1)
 		}
-		all = append(all, finding{strength, fmt.Sprintf("CPU: %sCPU %s busy at least %.0f %% (%d CPUs)", owner, strings.Join(full, ", "), saturated, cpu.CPUs)})
+		findings = append(findings, finding{strength, fmt.Sprintf("CPU: %sCPU %s busy at least %.0f %% (%d CPUs)", owner, strings.Join(full, ", "), saturated, cpu.CPUs)})
 	}
-	return all
+	return findings
 }
 
 // saturated is from which share on a CPU counts as having nothing left.

@@ -358,6 +358,19 @@ func TestDiagnoseTransactions(t *testing.T) {
 	if got = r.diagnose(); len(got) != 2 || !strings.HasPrefix(got[0], "waiting for a CPU: the server's") {
 		t.Errorf("diagnosis %q", got)
 	}
+	// Both on one CPU, of which each leaves to the other what it doesn't use.
+	r.ran(server, 0.49, 0.1)
+	r.ran(client, 0.49, 0.1)
+	r.Summary.CPU.Scope = "shared"
+	r.Summary.CPU.Client.PerCPU[1].Total = new(100.0)
+	for _, e := range []sockopt.End{client, server} {
+		r.Streams[0].of(e).Thread.CPUs = []int{1}
+	}
+	if got = r.diagnose(); len(got) == 0 || !strings.HasPrefix(got[0], "CPU: machine's CPU 1 busy at least 95 %") {
+		t.Errorf("diagnosis %q", got)
+	}
+	r = bulk(plan.TCPRR)
+	r.Summary.Latency = latencyOf(25)
 	r.ran(server, 0.9, 0)
 	if got = r.diagnose(); len(got) != 2 || !strings.HasPrefix(got[0], "CPU: the server's responding thread (stream 1) used 90 %") {
 		t.Errorf("diagnosis %q", got)
