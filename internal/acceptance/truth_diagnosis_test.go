@@ -124,6 +124,14 @@ var causes = []cause{
 		first: []string{"CPU: machine's CPU 0 busy at least 95 %"},
 	},
 	{
+		name: "one CPU, transactions", args: []string{"-t", "TCP_RR", "--cpu", "0"}, urgent: true,
+		first: []string{"CPU: machine's CPU 0 busy at least 95 %"},
+	},
+	{
+		name: "round trips", apart: true, args: []string{"-t", "TCP_RR"},
+		first: []string{"round trips: 1 at a time per stream, a transaction took 1"},
+	},
+	{
 		name: "own pacing", args: []string{"--rate", "20M"}, urgent: true,
 		first: []string{"application limited: pacing by --rate held each stream to 20.0 Mbit/s"},
 	},
@@ -209,7 +217,7 @@ func TestDiagnosis(t *testing.T) {
 			for range 3 { // other processes may be the bound of one
 				var p *process
 				about(func() {
-					p = start(t, place{ns: near}, append([]string{"client", "-J", s.addr.String(), "-d", "0.6"}, c.args...)...)
+					p = start(t, place{ns: near}, append([]string{"client", "-J", s.addr.String(), "-d", "0.4"}, c.args...)...)
 				})
 				o := p.outcome()
 				o.mustComplete(t)
