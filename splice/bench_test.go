@@ -17,10 +17,10 @@ func BenchmarkMovers(b *testing.B) {
 		name string
 		size int
 	}{{"64Ki", 64 << 10}, {"256Ki", 256 << 10}, {"1Mi", 1 << 20}}
-	for _, sender := range []string{"write", "sendfile", "tee", "vmsplice", "zerocopy"} {
+	for _, sender := range []string{"write", "sendfile", "tee", "wide tee", "vmsplice", "zerocopy"} {
 		for _, receiver := range []string{"read", "discard", "sink", "mapped"} {
 			for _, pipe := range sizes {
-				piped := sender == "tee" || sender == "vmsplice" || receiver == "sink"
+				piped := sender == "tee" || sender == "wide tee" || sender == "vmsplice" || receiver == "sink"
 				if !piped && pipe.size != 64<<10 {
 					continue
 				}

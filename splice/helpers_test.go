@@ -51,9 +51,6 @@ func tcpPair(t testing.TB, s setup) (out, in int) {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		must(t, err)
 		t.Cleanup(func() { _ = unix.Close(fd) })
-		limit := unix.NsecToTimeval(int64(200 * time.Millisecond))
-		must(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit),
-			unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit))
 		if s.sndbuf > 0 {
 			must(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, s.sndbuf))
 		}
@@ -74,10 +71,24 @@ func tcpPair(t testing.TB, s setup) (out, in int) {
 	in, _, err = unix.Accept4(listener, unix.SOCK_CLOEXEC)
 	must(t, err)
 	t.Cleanup(func() { _ = unix.Close(in) })
+	limit := unix.NsecToTimeval(int64(200 * time.Millisecond))
+	for _, fd := range []int{out, in} { // only now: with a time-out any signal ends a connect
+		must(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit),
+			unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit))
+	}
 	if s.nonblock {
 		must(t, unix.SetNonblock(out, true), unix.SetNonblock(in, true))
 	}
 	return out, in
+}
+
+// hangUp closes a socket and keeps its number taken: tests run side by side, and
+// the clean-up closes the number once more.
+func hangUp(t testing.TB, fd int) {
+	t.Helper()
+	null, err := os.Open(os.DevNull)
+	must(t, err)
+	must(t, unix.Dup3(int(null.Fd()), fd, unix.O_CLOEXEC), null.Close())
 }
 
 // A reader is recv(2) as a receiver, which keeps what it got.
@@ -137,7 +148,7 @@ func (w *writer) Close() error        { return nil }
 
 // Senders and receivers by name: what the tests go through.
 var (
-	senderNames   = []string{"write", "sendfile", "sendfile of a file", "tee", "vmsplice", "zerocopy"}
+	senderNames   = []string{"write", "sendfile", "sendfile of a file", "tee", "wide tee", "vmsplice", "zerocopy"}
 	receiverNames = []string{"read", "discard", "sink", "sink into a file", "mapped"}
 )
 
@@ -163,6 +174,12 @@ func newSender(t testing.TB, name string, pipe, fd int, flags splice.Flags) spli
 		must(t, err)
 	case "tee":
 		standing, err := splice.NewStanding(pipe, splice.Pattern())
+		must(t, err)
+		closed(t, standing)
+		s, err = splice.NewTee(standing, flags)
+		must(t, err)
+	case "wide tee":
+		standing, err := splice.NewWideStanding(pipe, splice.Pattern())
 		must(t, err)
 		closed(t, standing)
 		s, err = splice.NewTee(standing, flags)

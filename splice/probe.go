@@ -180,29 +180,60 @@ func connected(protocol int) (out, in int, err error) {
 	if out, err = tcpSocket(protocol); err != nil {
 		return 0, 0, err
 	}
-	if err := unix.Connect(out, address); err != nil {
+	if err := connect(out, address); err != nil {
 		_ = unix.Close(out)
 		return 0, 0, os.NewSyscallError("connect", err)
 	}
-	// It is in the listener's queue, and comes out with the listener's time-outs.
+	// It is in the listener's queue.
 	if in, _, err = unix.Accept4(listener, unix.SOCK_CLOEXEC); err != nil {
 		_ = unix.Close(out)
 		return 0, 0, os.NewSyscallError("accept4", err)
 	}
+	// Only now: with a time-out any signal would have ended the connect.
+	limit := unix.NsecToTimeval(int64(time.Second))
+	for _, fd := range []int{out, in} {
+		for _, option := range []int{unix.SO_RCVTIMEO, unix.SO_SNDTIMEO} {
+			if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, option, &limit); err != nil {
+				_, _ = unix.Close(out), unix.Close(in)
+				return 0, 0, os.NewSyscallError("setsockopt", err)
+			}
+		}
+	}
 	return out, in, nil
+}
+
+// connect is connect(2) that gives up after a second: a loopback device that is
+// down swallows what is sent.
+func connect(fd int, address unix.Sockaddr) error {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return err
+	}
+	if err := unix.Connect(fd, address); err != nil && !errors.Is(err, unix.EINPROGRESS) {
+		return err
+	}
+	for deadline := sys.Monotonic() + int64(time.Second); ; {
+		ready, errno := sys.Poll(fd, unix.POLLOUT, max(deadline-sys.Monotonic(), 0))
+		switch {
+		case errno == unix.EINTR:
+			continue
+		case errno != 0:
+			return errno
+		case ready == 0:
+			return unix.ETIMEDOUT
+		}
+		break
+	}
+	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return unix.Errno(code)
+	}
+	return unix.SetNonblock(fd, false)
 }
 
 func tcpSocket(protocol int) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, protocol)
-	if err != nil {
-		return 0, os.NewSyscallError("socket", err)
-	}
-	limit := unix.NsecToTimeval(int64(time.Second))
-	for _, option := range []int{unix.SO_RCVTIMEO, unix.SO_SNDTIMEO} {
-		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, option, &limit); err != nil {
-			_ = unix.Close(fd)
-			return 0, os.NewSyscallError("setsockopt", err)
-		}
-	}
-	return fd, nil
+	return fd, os.NewSyscallError("socket", err)
 }

@@ -106,12 +106,12 @@ func isNull(info os.FileInfo) bool {
 }
 
 // Receive takes at most n bytes, and at most what fits into the pipe, and moves
-// them on into the file. What fits isn't the pipe's size: a pipe has a slot for
-// each page of its size, and a slot takes a piece of a segment whole, which has
-// up to 32 KiB when the peer wrote it. To see what the size suggests, ask for no
-// more than it. What the file doesn't take must go there before more is
-// taken: until then Receive moves nothing and returns the file's errno, with the
-// Op "splice to sink".
+// them on into the file. What fits is the pipe's size at most since Linux 6.5, but
+// can be less: a pipe has a slot for each page of its size, and each piece of a
+// segment takes a slot, however small it is. (Before 6.5 it can be more, because a
+// slot also takes a piece of up to 32 KiB.) What the file doesn't take must go
+// there before more is taken: until then Receive moves nothing and returns the
+// file's errno, with the Op "splice to sink".
 func (s *Sink) Receive(fd, n, flags int) (int, bool, unix.Errno) {
 	if !s.canWait(fd, flags) {
 		return s.failed("splice", unix.EOPNOTSUPP)

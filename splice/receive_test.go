@@ -37,7 +37,8 @@ func TestReset(t *testing.T) {
 		for _, nonblock := range []bool{false, true} {
 			out, in := tcpPair(t, setup{nonblock: nonblock})
 			r, check := newReceiver(t, receiver, 0, in, 0)
-			must(t, unix.SetsockoptLinger(out, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}), unix.Close(out))
+			must(t, unix.SetsockoptLinger(out, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}))
+			hangUp(t, out)
 			flags := 0
 			if nonblock {
 				flags = unix.MSG_DONTWAIT
@@ -56,7 +57,7 @@ func TestReset(t *testing.T) {
 		out, in := tcpPair(t, setup{})
 		s := newSender(t, sender, 0, out, 0)
 		sendAll(t, s, out, 100, 100, 0)
-		must(t, unix.Close(in)) // with bytes that nobody has read
+		hangUp(t, in) // with bytes that nobody has read
 		_, handled, errno := s.Send(out, 1<<20, 0)
 		for errno == 0 || errno == unix.EINTR {
 			_, handled, errno = s.Send(out, 1<<20, 0)

