@@ -1,6 +1,7 @@
 package splice
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -112,6 +113,9 @@ func (w *widener) close() {
 // fill moves n bytes of content, over and over, into the pipe. It returns how
 // many there was room for.
 func (w *widener) fill(pipe *Pipe, content []byte, n int) (int, error) {
+	if len(content) < block {
+		content = bytes.Repeat(content, block/len(content))
+	}
 	for done := 0; done < n; {
 		p := w.scratch[:min(block, n-done)]
 		for i := 0; i < len(p); {
