@@ -34,6 +34,7 @@ type Config struct {
 	Plan           *plan.Test
 	Labels         map[string]string
 	Build          result.Build
+	Files          flow.Files // what this end's movers read from and write to
 
 	// Stop, when closed, ends the test early; what was measured is reported.
 	Stop <-chan struct{}

@@ -78,7 +78,7 @@ func (x *test) do(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	end := &endpoint.Endpoint{Plan: x.cfg.Plan, End: sockopt.Client, Host: x.run.Hosts.Client}
+	end := &endpoint.Endpoint{Plan: x.cfg.Plan, End: sockopt.Client, Files: x.cfg.Files, Host: x.run.Hosts.Client}
 	defer end.Close()
 	if err = x.setUp(ctx, end); err == nil {
 		close(measuring)
@@ -187,22 +187,12 @@ func controlConn(fd int) (net.Conn, error) {
 
 // check tries this end's knobs before any traffic.
 func (x *test) check(family int) error {
-	p := x.cfg.Plan
-	rows, err := sockopt.Check(sockopt.Client, family, p.Client.Knobs, x.options())
-	if err == nil {
-		err = sockopt.Refused(rows, p.AllowClamp)
-	}
-	if err == nil {
-		err = sys.NeedDescriptors(flow.Streams(p) + spareDescriptors)
-	}
+	err := endpoint.Check(x.cfg.Plan, sockopt.Client, family)
 	if err != nil {
 		return refuse("plan", err)
 	}
 	return nil
 }
-
-// spareDescriptors is what a test needs besides its streams.
-const spareDescriptors = 8
 
 // hello exchanges hellos and starts the session.
 func (x *test) hello(ctx context.Context, c net.Conn) error {

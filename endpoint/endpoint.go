@@ -6,7 +6,7 @@ package endpoint
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	"gperf/flow"
 	"gperf/host"
@@ -14,6 +14,7 @@ import (
 	"gperf/plan"
 	"gperf/result"
 	"gperf/sockopt"
+	"gperf/splice"
 )
 
 // An Endpoint is one end of one test.
@@ -29,12 +30,15 @@ type Endpoint struct {
 	// Before is a reading of the counters from before the connections were set
 	// up.
 	Before host.Counters
+	// Files are what this end's movers read from and write to.
+	Files flow.Files
 	// OtherTests is how many other tests this process has begun to run, now.
 	OtherTests func() int
 
 	env        sockopt.Env
 	test       *flow.Test
 	synCookies bool
+	pipes      [3][]int // sizes after setting, at the window's start and at its end
 }
 
 // Prepare takes over the connected sockets and makes the test ready to start.
@@ -46,13 +50,16 @@ func (e *Endpoint) Prepare(sockets []flow.Socket) error {
 		}
 	}
 	var err error
-	e.test, err = flow.NewTest(e.Plan, e.End, sockets)
+	if e.test, err = flow.NewTest(e.Plan, e.End, sockets, e.Files); err == nil {
+		e.pipes[0] = e.test.Pipes()
+	}
 	return err
 }
 
 // Audit judges the knobs of this end by what has been read so far.
 func (e *Endpoint) Audit() []sockopt.Row {
-	return sockopt.Audit(e.End, e.Plan.End(e.End).Knobs, e.env, e.Streams)
+	rows := sockopt.Audit(e.End, e.Plan.End(e.End).Knobs, e.env, e.Streams)
+	return append(rows, e.pipeRows()...)
 }
 
 // Close ends the test at once and closes its sockets.
@@ -67,7 +74,10 @@ func (e *Endpoint) Close() {
 // The report holds what was measured also when the error isn't nil.
 func (e *Endpoint) Run(ctx context.Context, link flow.Link, settle func(context.Context) error) (*result.Report, error) {
 	edges := make([]edge, 0, 2)
-	link.Edge = func() { edges = append(edges, e.edge()) }
+	link.Edge = func() {
+		e.pipes[1+len(edges)] = e.test.Pipes()
+		edges = append(edges, e.edge())
+	}
 	var descriptors *int64
 	if n, ok := sys.FreeDescriptors(); ok {
 		descriptors = &n
@@ -90,6 +100,33 @@ func (e *Endpoint) Run(ctx context.Context, link flow.Link, settle func(context.
 		edges[0].until(&edges[1], r)
 	}
 	return r, err
+}
+
+// pipeRows audits the pipes of the movers.
+func (e *Endpoint) pipeRows() []sockopt.Row {
+	asked := sockopt.Value{}
+	if n := e.Plan.End(e.End).PipeSize; n > 0 {
+		asked = sockopt.Int(int64(n))
+	}
+	at := func(moment, stream int) sockopt.Value {
+		if sizes := e.pipes[moment]; stream < len(sizes) && sizes[stream] >= 0 {
+			return sockopt.Int(int64(sizes[stream]))
+		}
+		return sockopt.Value{}
+	}
+	var rows []sockopt.Row
+	for i, size := range e.pipes[0] {
+		if size < 0 {
+			continue
+		}
+		row := sockopt.Row{
+			End: e.End.String(), Stream: &e.Streams[i].Stream, Knob: "pipe_size", Requested: asked,
+			Effective: at(0, i), AtStart: at(1, i), AtEnd: at(2, i),
+		}
+		row.Verdict, row.Detail = sockopt.JudgePipe(row)
+		rows = append(rows, row)
+	}
+	return sockopt.MergeRows(rows, len(e.pipes[0]))
 }
 
 // An edge is what is read of the machine just outside an edge of the window.
@@ -145,8 +182,55 @@ func (a *edge) until(b *edge, r *result.Report) {
 	}
 }
 
+// spareDescriptors is what a test needs besides its streams, and moverDescriptors
+// what each stream's mover may need.
+const (
+	spareDescriptors = 8
+	moverDescriptors = 6
+)
+
+// Check tries on this machine, without a connection, what the plan asks of one
+// end: knobs on a socket of that family, movers, a pipe, descriptors. The error
+// is why the plan can't be honoured.
+func Check(t *plan.Test, end sockopt.End, family int) error {
+	own := t.End(end)
+	rows, err := sockopt.Check(end, family, own.Knobs, Options(t))
+	if err == nil {
+		err = sockopt.Refused(rows, t.AllowClamp)
+	}
+	if err != nil {
+		return err
+	}
+	perStream := 1
+	for _, d := range t.Directions() {
+		var tried error
+		switch role := d.Role(end); {
+		case role == plan.Sender && own.Send != plan.Write:
+			perStream = moverDescriptors
+			tried = splice.ProbeSender(probes[own.Send], own.Knobs.Protocol())
+		case role == plan.Receiver && own.Receive != plan.Read:
+			perStream = moverDescriptors
+			tried = splice.ProbeReceiver(own.Receive, own.Knobs.Protocol())
+		}
+		if tried != nil && !errors.Is(tried, splice.ErrUntried) {
+			return tried
+		}
+	}
+	if own.PipeSize > 0 {
+		pipe, err := splice.NewPipe(own.PipeSize)
+		if err != nil {
+			return err
+		}
+		_ = pipe.Close()
+	}
+	return sys.NeedDescriptors(flow.Streams(t)*perStream + spareDescriptors)
+}
+
+// probes are splice's names of the plan's senders.
+var probes = map[string]string{
+	plan.Sendfile: splice.SendSendfile, plan.Splice: splice.SendTee,
+	plan.Vmsplice: splice.SendVmsplice, plan.Zerocopy: splice.SendZerocopy,
+}
+
 // Options are how the plan wants knobs to be set.
 func Options(t *plan.Test) sockopt.Options { return sockopt.Options{Force: t.ForceBuffers} }
-
-// StreamError names the stream at which err happened.
-func StreamError(stream int, err error) error { return fmt.Errorf("stream %d: %w", stream, err) }

@@ -25,13 +25,14 @@ func sendReady(s *stream) (outcome, uint32) {
 // sendMessage sends a message, or what is left of one. With a limit the last
 // message is shortened to it.
 func (s *stream) sendMessage(flags int) outcome {
-	if len(s.rest) == 0 {
-		s.rest = s.worker.send
+	if s.left == 0 {
+		n := s.group.cfg.SendSize
 		if s.limit > 0 {
-			s.rest = s.rest[:min(uint64(len(s.rest)), s.limit-s.sent.Load())]
+			n = int(min(uint64(n), s.limit-s.sent.Load()))
 		}
+		s.begin(s.payload(n))
 		if s.paced() {
-			s.spend(len(s.rest))
+			s.spend(n)
 		}
 	}
 	if o := s.sendRest(flags); o != progress {

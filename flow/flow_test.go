@@ -191,7 +191,7 @@ func newMatch(t *testing.T, p *plan.Test, b buffers) *match {
 	}
 	m := &match{plan: p}
 	for end, sockets := range map[sockopt.End][]flow.Socket{sockopt.Client: one, sockopt.Server: two} {
-		x, err := flow.NewTest(p, end, sockets)
+		x, err := flow.NewTest(p, end, sockets, flow.Files{})
 		must(t, err)
 		t.Cleanup(x.Close)
 		s := &side{

@@ -11,6 +11,7 @@ package flow
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"gperf/plan"
 	"gperf/result"
 	"gperf/sockopt"
+	"gperf/splice"
 	"gperf/stats"
 )
 
@@ -56,6 +58,7 @@ type Config struct {
 	SendSize, ReceiveSize            int      // bytes per call; bulk roles
 	RequestSize, ResponseSize, Burst int      // request/response roles
 	Limits                           []uint64 // of each stream: bytes or transactions; nil: none
+	Moving                           Moving   // bulk roles
 	Rate                             int64    // bits per second of each stream; senders; 0: unpaced
 	Threads                          int      // of the epoll engine; 0: the blocking engine
 	CPUs                             []int    // for the threads in turn; nil: unpinned
@@ -71,13 +74,22 @@ type role struct {
 }
 
 var roles = map[plan.Role]*role{
-	plan.Sender:    {sendLoop, sendReady, unix.EPOLLOUT, func(c *Config) int { return c.SendSize }, none, false},
+	plan.Sender:    {sendLoop, sendReady, unix.EPOLLOUT, payloadBuffer, none, false},
 	plan.Receiver:  {receiveLoop, receiveReady, unix.EPOLLIN, none, func(c *Config) int { return c.ReceiveSize }, false},
 	plan.Requester: {requestLoop, requestReady, unix.EPOLLOUT, func(c *Config) int { return c.RequestSize }, burstBuffer, true},
 	plan.Responder: {respondLoop, respondReady, unix.EPOLLIN, func(c *Config) int { return c.ResponseSize }, func(c *Config) int { return c.RequestSize }, false},
 }
 
 func none(*Config) int { return 0 }
+
+// payloadBuffer is the bulk sender's: a message; if the payload shows its
+// position, wherever in the pattern a message begins.
+func payloadBuffer(c *Config) int {
+	if c.Moving.Verify {
+		return c.SendSize + splice.PatternPeriod
+	}
+	return c.SendSize
+}
 
 // burstBuffer is the requester's receive buffer: room for all the responses
 // that can be there at once, but no more than one needs to read them quickly.
@@ -140,6 +152,12 @@ func NewGroup(cfg Config, sockets []Socket) (*Group, error) {
 		s.worker.streams = append(s.worker.streams, s)
 		g.streams = append(g.streams, s)
 	}
+	for _, s := range g.streams {
+		if err := s.equip(&g.cfg.Moving); err != nil {
+			g.closeStreams()
+			return nil, err
+		}
+	}
 	if err := g.startThreads(); err != nil {
 		g.Close()
 		return nil, err
@@ -156,6 +174,7 @@ func closeSockets(sockets []Socket) {
 // newStream prepares the ith stream.
 func (g *Group) newStream(i int, socket Socket) *stream {
 	s := &stream{group: g, id: socket.Stream, fd: socket.FD}
+	s.chunk = math.MaxInt
 	s.local, s.peer = sys.Names(s.fd) // Close forgets them
 	if g.cfg.Limits != nil {
 		s.limit = g.cfg.Limits[i]
@@ -176,6 +195,7 @@ func (g *Group) newStream(i int, socket Socket) *stream {
 // startThreads gives each worker its buffers and its thread.
 func (g *Group) startThreads() error {
 	reserve(len(g.workers))
+	pattern := splice.Pattern()
 	ready := make(chan error, len(g.workers))
 	var errs []error
 	for i, w := range g.workers {
@@ -185,6 +205,11 @@ func (g *Group) startThreads() error {
 		var err1, err2 error
 		w.send, err1 = buffer(g.role.send(&g.cfg))
 		w.receive, err2 = buffer(g.role.receive(&g.cfg))
+		if g.cfg.Moving.Verify && err1 == nil {
+			for at := 0; at < len(w.send); at += splice.PatternPeriod {
+				copy(w.send[at:], pattern)
+			}
+		}
 		errs = append(errs, err1, err2)
 		cpu := -1
 		if len(g.cfg.CPUs) > 0 {
@@ -237,12 +262,19 @@ func (g *Group) Close() {
 				}
 			}
 		}
-		for _, s := range g.streams {
-			// Unread data makes this close a reset, which empties the peer's queue.
-			_ = unix.Close(s.fd)
-		}
+		g.closeStreams()
 		release(len(g.workers))
 	})
+}
+
+// closeStreams closes the sockets and what the movers own, which the kernel may
+// use for as long as the socket is there.
+func (g *Group) closeStreams() {
+	for _, s := range g.streams {
+		// Unread data makes this close a reset, which empties the peer's queue.
+		_ = unix.Close(s.fd)
+		s.closeMovers()
+	}
 }
 
 // err is what ended the first stream that failed, nil if none did yet.

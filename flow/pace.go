@@ -29,7 +29,7 @@ func pacedTo(bitsPerSecond int64) pacer {
 func (p *pacer) paced() bool { return p.perByte > 0 }
 
 // due reports whether the next message, or the rest of one, may go now.
-func (s *stream) due() bool { return len(s.rest) > 0 || sys.Monotonic() >= s.dueAt }
+func (s *stream) due() bool { return s.left > 0 || sys.Monotonic() >= s.dueAt }
 
 // spend sets the time of the next message after one of n bytes that goes now.
 func (p *pacer) spend(n int) { p.dueAt = p.next(sys.Monotonic(), n) }

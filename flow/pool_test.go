@@ -236,7 +236,7 @@ func TestRefusedSocketsAreClosed(t *testing.T) {
 	e, f := unixPair(t)
 	own(t, d)
 	own(t, f)
-	if _, err := flow.NewTest(p, 0, []flow.Socket{{Stream: 1, FD: c}, {Stream: 2, FD: e}}); err == nil {
+	if _, err := flow.NewTest(p, 0, []flow.Socket{{Stream: 1, FD: c}, {Stream: 2, FD: e}}, flow.Files{}); err == nil {
 		t.Skip("this machine has 1024 CPUs")
 	}
 	if fdOpen(c) || fdOpen(e) {

@@ -60,7 +60,8 @@ func (s *stream) fill(mayBlock bool) outcome {
 			if s.limit > 0 && s.begun == s.limit {
 				break
 			}
-			s.sending, s.rest = true, s.worker.send
+			s.sending = true
+			s.begin(s.worker.send)
 			s.began[s.begun%uint64(len(s.began))] = s.now
 		}
 		flags := unix.MSG_DONTWAIT
@@ -70,7 +71,7 @@ func (s *stream) fill(mayBlock bool) outcome {
 		if o := s.sendRest(flags); o != progress {
 			return o
 		}
-		if len(s.rest) == 0 {
+		if s.left == 0 {
 			s.sending = false
 			s.begun++
 			s.outstanding++
@@ -148,10 +149,10 @@ func respondLoop(s *stream) {
 // completes the request; or the rest of a response.
 func respondReady(s *stream) (outcome, uint32) {
 	o := s.respond(unix.MSG_DONTWAIT)
-	if o == progress && len(s.rest) > 0 {
+	if o == progress && s.left > 0 {
 		o = s.respond(unix.MSG_DONTWAIT)
 	}
-	if len(s.rest) > 0 {
+	if s.left > 0 {
 		return o, unix.EPOLLOUT // no reading before the response has gone
 	}
 	return o, unix.EPOLLIN
@@ -160,9 +161,9 @@ func respondReady(s *stream) (outcome, uint32) {
 // respond makes one call: a send while a response is under way, else a receive.
 func (s *stream) respond(flags int) outcome {
 	size := s.group.cfg.RequestSize
-	if len(s.rest) > 0 {
+	if s.left > 0 {
 		o := s.sendRest(flags)
-		if o == progress && len(s.rest) == 0 {
+		if o == progress && s.left == 0 {
 			s.need = size
 			s.transactions.Store(s.transactions.Load() + 1)
 		}
@@ -179,7 +180,7 @@ func (s *stream) respond(flags int) outcome {
 		return s.closedEarly()
 	}
 	if s.need -= n; s.need == 0 {
-		s.rest = s.worker.send
+		s.begin(s.worker.send)
 	}
 	return progress
 }

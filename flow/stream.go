@@ -41,8 +41,11 @@ type stream struct {
 	limit       uint64 // bytes or transactions; 0: none
 	worker      *worker
 
-	rest []byte // what is still to go of the current message, request or response
-	need int    // bytes still to come of the current request or response
+	message []byte // the current message, request or response
+	left    int    // bytes of it that are still to go
+	need    int    // bytes still to come of the current request or response
+	more    int    // MSG_MORE on every send, or 0
+	movers
 	pacer
 	transactor
 
@@ -122,34 +125,53 @@ func (s *stream) fail(err error) outcome {
 	return ended
 }
 
+// begin makes p the message that goes next.
+func (s *stream) begin(p []byte) { s.message, s.left = p, len(p) }
+
 // sendRest makes one send of what is still to go. Where the kernel cuts it
 // short, the rest goes before anything else does, so that the byte stream is
 // exact; every send asks for a whole message or for the rest of one.
 func (s *stream) sendRest(flags int) outcome {
-	n, errno := sys.Send(s.fd, s.rest, flags|unix.MSG_NOSIGNAL)
+	if s.moves() {
+		return s.moveRest(flags)
+	}
+	rest := s.message[len(s.message)-s.left:]
+	asked := min(len(rest), s.chunk)
+	n, errno := sys.Send(s.fd, rest[:asked], flags|s.more|unix.MSG_NOSIGNAL)
 	if errno != 0 {
 		if errno == unix.EAGAIN && flags&unix.MSG_DONTWAIT != 0 {
 			return blocked // as asked: no interruption
 		}
 		return s.interrupted("send", errno)
 	}
+	s.sentOnce(n, asked)
+	return progress
+}
+
+// sentOnce counts one send of n of the bytes asked for.
+func (s *stream) sentOnce(n, asked int) {
 	s.countSend(n)
-	if n < len(s.rest) {
+	if n < asked {
 		s.shortSends.Add(1)
 	}
-	s.rest = s.rest[n:]
-	return progress
+	s.left -= n
 }
 
 // receiveInto makes one receive of at most len(p) bytes. 0 bytes without an
 // outcome other than progress is the end of the stream.
 func (s *stream) receiveInto(p []byte, flags int) (int, outcome) {
+	if s.moves() {
+		return s.moveInto(len(p), flags)
+	}
 	n, errno := sys.Recv(s.fd, p, flags)
 	if errno != 0 {
 		if errno == unix.EAGAIN && flags&unix.MSG_DONTWAIT != 0 {
 			return 0, blocked
 		}
 		return 0, s.interrupted("recv", errno)
+	}
+	if s.verify && !s.intact(p[:n]) {
+		return 0, ended
 	}
 	if n > 0 {
 		s.countReceive(n)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"gperf/plan"
 	"gperf/result"
 	"gperf/sockopt"
+	"gperf/splice"
 )
 
 // A Link is how the two ends' clockworks talk to each other, and to whoever
@@ -51,6 +53,10 @@ type Test struct {
 	AtStart, AtEnd []sockopt.Readings
 }
 
+// Files are what an end's movers read from and write to, if not memory and the
+// null device. They stay their owner's.
+type Files struct{ Source, Sink *os.File }
+
 // MaxBlocking is how many streams of one direction the blocking engine takes
 // unless the plan asks for the epoll engine: beyond that, threads cost more than
 // they gain.
@@ -61,10 +67,15 @@ func Streams(t *plan.Test) int { return t.Streams * len(t.Directions()) }
 
 // NewTest prepares end's side of the plan on the connected sockets, one for
 // each stream, of which it takes over the ownership.
-func NewTest(t *plan.Test, end sockopt.End, sockets []Socket) (*Test, error) {
+func NewTest(t *plan.Test, end sockopt.End, sockets []Socket, files Files) (*Test, error) {
 	slices.SortFunc(sockets, func(a, b Socket) int { return cmp.Compare(a.Stream, b.Stream) })
 	own := t.End(end)
 	x := &Test{plan: t, end: end}
+	flags, err := splice.ParseFlags(own.SpliceFlags)
+	if err != nil {
+		closeSockets(sockets)
+		return nil, err
+	}
 	threads := own.Threads
 	if threads == 0 && t.Streams > MaxBlocking {
 		threads = cmp.Or(len(own.CPUs), runtime.NumCPU())
@@ -74,6 +85,10 @@ func NewTest(t *plan.Test, end sockopt.End, sockets []Socket) (*Test, error) {
 			Direction: d, Role: d.Role(end),
 			SendSize: own.SendSize, ReceiveSize: own.ReceiveSize,
 			RequestSize: t.RequestSize, ResponseSize: t.ResponseSize, Burst: t.Burst,
+			Moving: Moving{
+				Send: own.Send, Receive: own.Receive, PipeSize: own.PipeSize, Flags: flags, Chunk: own.Chunk,
+				More: own.More, Verify: t.Verify, File: files.Source, Sink: files.Sink,
+			},
 			Rate: own.Rate, Threads: threads, CPUs: own.CPUs,
 		}
 		// A responder serves for as long as it's asked.
@@ -102,6 +117,16 @@ func (x *Test) Threads() [][]int {
 	all := make([][]int, len(x.groups))
 	for i, g := range x.groups {
 		all[i] = g.Threads()
+	}
+	return all
+}
+
+// Pipes are the sizes in bytes that the kernel reports now of the pipes of the
+// streams' movers, in the order of the streams; -1 for a stream without one.
+func (x *Test) Pipes() []int {
+	var all []int
+	for _, g := range x.groups {
+		all = append(all, g.pipes()...)
 	}
 	return all
 }

@@ -64,6 +64,9 @@ func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 	infos := g.infos(g.infoBuffer())
 	opening.TCP = columns(infos)
 	cpu := g.threadCPU()
+	for _, s := range g.streams {
+		s.moved = readMover(s.mover())
+	}
 	if g.cfg.Role == plan.Requester {
 		// Its workers count by openAt on their own clock.
 		clear(opening.Transactions)
@@ -104,6 +107,9 @@ func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 	for i, s := range g.streams {
 		h := &half.Streams[i]
 		h.InfoEnd = infos[i]
+		if g.cfg.Role == plan.Sender || g.cfg.Role == plan.Receiver {
+			h.Mover = s.moverUse()
+		}
 		if cc, err := sockopt.ReadCCInfo(s.fd); err == nil {
 			h.Algorithm, h.CCInfo = cc.Algorithm, cc.Fields
 		}

@@ -305,7 +305,7 @@ func TestSilentPeer(t *testing.T) {
 				if tt.end == sockopt.Server {
 					must(t, unix.Shutdown(far, unix.SHUT_WR)) // the responder ends
 				}
-				x, err := flow.NewTest(&tt.plan, tt.end, []flow.Socket{{Stream: 1, FD: fd}})
+				x, err := flow.NewTest(&tt.plan, tt.end, []flow.Socket{{Stream: 1, FD: fd}}, flow.Files{})
 				must(t, err)
 				defer x.Close()
 				begun := time.Now()

@@ -57,6 +57,9 @@ func (w *worker) run(cpu int, ready chan<- error) {
 		w.group.role.loop(s)
 		w.streamEnded(s)
 	}
+	for _, s := range w.streams {
+		s.finishMoves()
+	}
 	<-w.group.closing
 }
 

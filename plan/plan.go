@@ -14,9 +14,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"gperf/sockopt"
+	"gperf/splice"
 )
 
 // Type is a test type, written as netperf writes it.
@@ -99,6 +101,7 @@ const (
 	MaxDuration    = 30 * 24 * time.Hour
 	MinInterval    = 10 * time.Millisecond
 	MaxThreads     = 1024
+	MaxPipeSize    = 1 << 30
 	MaxLiveStreams = 1000    // their samples travel whole, in one frame each
 	MinRate        = 1000    // bit/s
 	MaxRate        = 1 << 50 // bit/s
@@ -112,6 +115,7 @@ const (
 const (
 	DefaultDuration    = 10 * time.Second
 	DefaultMessageSize = 128 << 10 // per send and per receive call, as iperf3
+	DefaultDiscardSize = 1 << 20   // per call that drops
 	DefaultRRSize      = 1         // request and response, as netperf
 )
 
@@ -131,15 +135,40 @@ type Test struct {
 	Bidir        bool    `json:"bidir" doc:"streams in both directions at once, on connections of their own"`
 	ForceBuffers bool    `json:"force_buffers" doc:"buffers were set with SO_SNDBUFFORCE and SO_RCVBUFFORCE"`
 	AllowClamp   bool    `json:"allow_clamp" doc:"a clamped or raised knob was to be a warning, not an error"`
+	Verify       bool    `json:"verify" doc:"the payload shows its position, and the receiving ends check every byte"`
 	LiveStreams  bool    `json:"live_streams" doc:"interval samples of every stream travel during the test, not totals only"`
 	Client       End     `json:"client" doc:"what the client's end was asked for"`
 	Server       End     `json:"server" doc:"what the server's end was asked for"`
 }
 
+// Movers are the ways in which an end can move the bytes of a bulk test. Splice,
+// the sender's, takes from a standing pipe by tee.
+const (
+	Write    = "write" // send, copying
+	Read     = "read"  // receive, copying
+	Sendfile = "sendfile"
+	Splice   = "splice"
+	Vmsplice = "vmsplice"
+	Zerocopy = "zerocopy"
+	Discard  = "discard"
+)
+
+// SendMovers and ReceiveMovers are the movers of each kind, the default first.
+var (
+	SendMovers    = []string{Write, Sendfile, Splice, Vmsplice, Zerocopy}
+	ReceiveMovers = []string{Read, Discard, Splice, Zerocopy}
+)
+
 // End is what one end of a test is asked for.
 type End struct {
 	SendSize    int              `json:"send_size_bytes" doc:"bytes per send call (message size)"`
 	ReceiveSize int              `json:"receive_size_bytes" doc:"bytes asked for per receive call"`
+	Send        string           `json:"send" doc:"how a bulk sender moves bytes: write, sendfile, splice, vmsplice or zerocopy"`
+	Receive     string           `json:"receive" doc:"how a bulk receiver does: read, discard, splice or zerocopy"`
+	PipeSize    int              `json:"pipe_size_bytes" doc:"size asked for of the pipes of splice and vmsplice; 0: the kernel's default"`
+	SpliceFlags string           `json:"splice_flags" doc:"flags of splice: more, move, nonblock, separated by commas; empty: none"`
+	Chunk       int              `json:"chunk_bytes" doc:"most bytes asked for per call; 0: a whole message, or the receive size"`
+	More        bool             `json:"more" doc:"every send says that more follows (MSG_MORE)"`
 	Threads     int              `json:"threads" doc:"threads of the epoll engine; 0: not asked for (one thread per stream, or the epoll engine when there are many)"`
 	Rate        int64            `json:"rate_bits_per_second" doc:"rate to which each stream that this end sends is paced; 0: unpaced"`
 	CPUs        []int            `json:"cpus" doc:"CPUs that the streams' threads are pinned to, in turn; null: unpinned"`
@@ -229,16 +258,40 @@ func (t *Test) Normalise() {
 			// or each would be a burst.
 			end.SendSize = int(min(max(end.Rate/8/1000, 1), DefaultMessageSize))
 		}
+		setDefault(&end.Send, Write)
+		setDefault(&end.Receive, Read)
+		// A call of a mover should be able to fill its pipe, and a discard to drop
+		// all that there is.
+		if end.Send == Splice || end.Send == Vmsplice {
+			setDefault(&end.SendSize, max(DefaultMessageSize, end.PipeSize))
+		}
+		switch end.Receive {
+		case Splice:
+			setDefault(&end.ReceiveSize, max(DefaultMessageSize, end.PipeSize))
+		case Discard:
+			setDefault(&end.ReceiveSize, DefaultDiscardSize)
+		}
 		setDefault(&end.SendSize, DefaultMessageSize)
 		setDefault(&end.ReceiveSize, DefaultMessageSize)
+	}
+	if t.Client.HasPipe() || t.Server.HasPipe() {
+		// What was said of pipes without naming an end is about those that there are.
+		for _, end := range []*End{&t.Client, &t.Server} {
+			if !end.HasPipe() {
+				end.PipeSize, end.SpliceFlags = 0, ""
+			}
+		}
+	}
+	for _, end := range []*End{&t.Client, &t.Server} {
 		if end.Knobs == nil {
 			end.Knobs = sockopt.Settings{}
 		}
 	}
 }
 
-func setDefault(p *int, v int) {
-	if *p == 0 {
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
 		*p = v
 	}
 }
@@ -312,9 +365,37 @@ func (t *Test) Validate() error {
 		if err := t.End(end).validate(); err != nil {
 			return fmt.Errorf("%s: %w", end, err)
 		}
+		if err := t.validateMovers(end); err != nil {
+			return fmt.Errorf("%s: %w", end, err)
+		}
 	}
 	return nil
 }
+
+// validateMovers refuses what movers can't do.
+func (t *Test) validateMovers(end sockopt.End) error {
+	e := t.End(end)
+	copies := e.Send == Write && e.Receive == Read
+	switch {
+	case t.Type.RequestResponse() && !copies:
+		return fmt.Errorf("send, receive: %s always writes and reads", t.Type)
+	case t.Type.RequestResponse() && t.Verify:
+		return fmt.Errorf("verify: it checks bulk payload, not %s", t.Type)
+	case t.Verify && e.Receive != Read && e.Receive != Zerocopy && t.receives(end):
+		return fmt.Errorf("verify: receive %s doesn't see the bytes", e.Receive)
+	case !e.HasPipe() && (e.PipeSize != 0 || e.SpliceFlags != ""):
+		return fmt.Errorf("pipe_size_bytes, splice_flags: neither send %s nor receive %s has a pipe", e.Send, e.Receive)
+	}
+	return nil
+}
+
+// receives reports whether end receives payload in bulk.
+func (t *Test) receives(end sockopt.End) bool {
+	return slices.ContainsFunc(t.Directions(), func(d Direction) bool { return d.Role(end) == Receiver })
+}
+
+// HasPipe reports whether one of the end's movers works through a pipe.
+func (e *End) HasPipe() bool { return e.Send == Splice || e.Send == Vmsplice || e.Receive == Splice }
 
 // unit is what ends a limited test of this type.
 func (t Type) unit() string {
@@ -333,6 +414,21 @@ func (e *End) validate() error {
 	}
 	if e.ReceiveSize < 1 || e.ReceiveSize > MaxMessageSize {
 		return fmt.Errorf("receive_size_bytes: %d is not between 1 and %d", e.ReceiveSize, MaxMessageSize)
+	}
+	if !slices.Contains(SendMovers, e.Send) {
+		return fmt.Errorf("send: unknown mover %q", e.Send)
+	}
+	if !slices.Contains(ReceiveMovers, e.Receive) {
+		return fmt.Errorf("receive: unknown mover %q", e.Receive)
+	}
+	if e.PipeSize < 0 || e.PipeSize > MaxPipeSize {
+		return fmt.Errorf("pipe_size_bytes: %d is not between 0 and %d", e.PipeSize, MaxPipeSize)
+	}
+	if _, err := splice.ParseFlags(e.SpliceFlags); err != nil {
+		return fmt.Errorf("splice_flags: %w", err)
+	}
+	if e.Chunk < 0 || e.Chunk > MaxMessageSize {
+		return fmt.Errorf("chunk_bytes: %d is not between 0 and %d", e.Chunk, MaxMessageSize)
 	}
 	if e.Threads < 0 || e.Threads > MaxThreads {
 		return fmt.Errorf("threads: %d is not between 0 and %d", e.Threads, MaxThreads)

@@ -25,7 +25,7 @@ func TestNormalise(t *testing.T) {
 	t.Parallel()
 	got := new(plan.Test)
 	got.Normalise()
-	end := plan.End{SendSize: 128 << 10, ReceiveSize: 128 << 10, Knobs: sockopt.Settings{}}
+	end := plan.End{SendSize: 128 << 10, ReceiveSize: 128 << 10, Send: plan.Write, Receive: plan.Read, Knobs: sockopt.Settings{}}
 	want := &plan.Test{Type: plan.TCPStream, Duration: plan.Seconds(10 * time.Second), Streams: 1, Client: end, Server: end}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("defaults (-want +got):\n%s", d)

@@ -46,6 +46,7 @@ type HalfStream struct {
 	Remote    string          `json:"remote"`
 	InfoStart sockopt.TCPInfo `json:"info_start"`
 	InfoEnd   sockopt.TCPInfo `json:"info_end"`
+	Mover     *Mover          `json:"mover"` // bulk streams
 	// Congestion control at the window's end, and what it says of itself.
 	Algorithm string             `json:"algorithm"`
 	CCInfo    map[string]float64 `json:"cc_info,omitempty"`

@@ -459,6 +459,7 @@ func (h *Half) stream(i int) *StreamEnd {
 		SegmentsOut:   tcp(opening, closing, sockopt.DataSegsOut, i),
 		RTOEvents:     tcp(opening, closing, sockopt.TotalRTO, i),
 		Thread:        h.thread(from.ID),
+		Mover:         from.Mover,
 		Options:       negotiated(from.InfoEnd),
 		Sending:       h.sending(i),
 		TCPInfo:       InfoPair{Start: document(from.InfoStart), End: document(from.InfoEnd)},

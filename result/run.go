@@ -210,6 +210,7 @@ type StreamEnd struct {
 	RetransBytes  *uint64    `json:"retransmitted_bytes" doc:"payload bytes this end retransmitted"`
 	SegmentsOut   *uint64    `json:"segments_out" doc:"segments with payload this end sent"`
 	RTOEvents     *uint64    `json:"rto_events" doc:"retransmission time-outs at this end"`
+	Mover         *Mover     `json:"mover" doc:"how the bytes of a bulk stream were moved, inside the window; null in request/response tests"`
 	Options       *Options   `json:"options" doc:"what the handshake negotiated"`
 	Congestion    Congestion `json:"congestion" doc:"congestion control at the end of the window"`
 	Thread        *Thread    `json:"thread" doc:"the worker thread; null when nothing is known of it"`
@@ -223,6 +224,24 @@ type Thread struct {
 	Streams int   `json:"streams" doc:"streams that the thread drives: 1 in the blocking engine; its figures are of all of them together"`
 	CPUs    []int `json:"cpus_allowed" doc:"affinity mask as read back, when pinned; null: unpinned"`
 	ThreadUse
+}
+
+// Mover is how one end of a bulk stream moved its bytes. The figures of write and
+// read are those of the stream itself.
+type Mover struct {
+	Name              string   `json:"name" doc:"write, sendfile, splice, vmsplice or zerocopy; read, discard, splice or zerocopy"`
+	PipeSize          *int     `json:"pipe_size_bytes" doc:"size of the pipe as the kernel made it; null: no pipe"`
+	FellBack          bool     `json:"fell_back" doc:"the kernel didn't do it with this socket, and the stream went on by copying"`
+	Calls             *uint64  `json:"calls" doc:"calls that moved bytes into or out of the socket; null for write and read"`
+	Bytes             *uint64  `json:"bytes" doc:"bytes that they moved"`
+	MeanBytes         *float64 `json:"bytes_per_call_mean" doc:"mean bytes per call"`
+	P50Bytes          *int     `json:"bytes_per_call_p50" doc:"median bytes per call, to a 32nd"`
+	MaxBytes          *int     `json:"bytes_per_call_max" doc:"most bytes of a call, to a 32nd"`
+	ShortMoves        *uint64  `json:"short_moves" doc:"calls that moved less than they were asked for and had"`
+	Fallbacks         *uint64  `json:"fallbacks" doc:"single calls that copied because the mover's way was closed just then"`
+	CopiedBytes       *uint64  `json:"copied_bytes" doc:"bytes of those calls"`
+	Completions       *uint64  `json:"completions" doc:"sends with MSG_ZEROCOPY that the kernel reported done; null for other movers"`
+	CopiedCompletions *uint64  `json:"copied_completions" doc:"those of them that the kernel copied after all"`
 }
 
 // Congestion is the congestion control of one end of a stream.

@@ -57,6 +57,7 @@ func (r *Run) judge(client, server *Report) {
 		all = append(all, r.machine(end, report)...)
 		all = append(all, r.handshake(end, server.SYNCookies)...)
 		all = append(all, r.foreign(end)...)
+		all = append(all, r.movers(end)...)
 	}
 	r.Trust = Trust{OK: true, Reasons: []string{}}
 	for _, c := range all {
@@ -184,6 +185,33 @@ func (r *Run) machine(end sockopt.End, report *Report) (all []caution) {
 	}
 	if h := *r.Hosts.Of(end); h != nil && h.Governor != nil && *h.Governor != "performance" {
 		all = append(all, warn("cpu_governor", name, "CPU frequency governor of the %s: %s; the clock may vary from run to run", end, *h.Governor))
+	}
+	return all
+}
+
+// movers are what didn't move as it was asked to.
+func (r *Run) movers(end sockopt.End) (all []caution) {
+	var completions, copied uint64
+	for i := range r.Streams {
+		e := r.Streams[i].of(end)
+		if e == nil || e.Mover == nil {
+			continue
+		}
+		m := e.Mover
+		if m.FellBack {
+			all = append(all, distrust("fallback", end.String(), "stream %d: the kernel doesn't %s with this socket: the %s copied instead", r.Streams[i].ID, m.Name, end))
+		} else if m.Fallbacks != nil && *m.Fallbacks > 0 {
+			all = append(all, distrust("fallback", end.String(), "stream %d: %d calls of the %s copied instead of %s", r.Streams[i].ID, *m.Fallbacks, end, m.Name))
+		}
+		if m.Completions != nil {
+			completions += *m.Completions
+			copied += *m.CopiedCompletions
+		}
+	}
+	all = mostOf(all)
+	if copied > 0 {
+		all = append(all, warn("zerocopy_copied", end.String(),
+			"the kernel copied the data of %d of %d sends with MSG_ZEROCOPY after all, as it always does on loopback and veth: they cost more than plain sends", copied, completions))
 	}
 	return all
 }

@@ -366,20 +366,12 @@ func (l *Limits) check(t *plan.Test) error {
 // listener of the test's own if they need one, and registers the token.
 func (x *session) prepare() error {
 	knobs := x.plan.Server.Knobs
-	rows, err := sockopt.Check(sockopt.Server, sys.Family(x.local), knobs, x.options())
-	if err != nil {
-		return fmt.Errorf("server: %w", err)
-	}
-	if err := sockopt.Refused(rows, x.plan.AllowClamp); err != nil {
-		return err
-	}
-	streams := flow.Streams(x.plan)
-	if err := sys.NeedDescriptors(streams + spareDescriptors); err != nil {
+	if err := endpoint.Check(x.plan, sockopt.Server, sys.Family(x.local)); err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
 	x.before, _ = host.ReadCounters("") // a failed reading compares as unknown
 	_, _ = rand.Read(x.token[:])
-	x.arrivals = make(chan flow.Socket, streams)
+	x.arrivals = make(chan flow.Socket, flow.Streams(x.plan))
 	if knobs.NeedsListener() {
 		fd, err := listenData(x.local, x.server.cfg.DataPorts, knobs, x.options())
 		if err != nil {
@@ -409,9 +401,6 @@ func (x *session) others() int {
 	defer x.server.mu.Unlock()
 	return x.running + int(x.server.begun-x.begun)
 }
-
-// spareDescriptors is what a test needs besides its streams.
-const spareDescriptors = 8
 
 // leave takes the session's test off the server: no data connection can arrive
 // after it.

@@ -49,7 +49,7 @@ func Audit(end End, s Settings, env Env, streams []StreamReadings) []Row {
 				perStream = append(perStream, row)
 			}
 		}
-		rows = append(rows, merge(perStream, len(streams))...)
+		rows = append(rows, MergeRows(perStream, len(streams))...)
 	}
 	return rows
 }
@@ -85,9 +85,9 @@ func judgeStream(k *Knob, end End, requested Value, env Env, sr StreamReadings) 
 	}, true
 }
 
-// merge makes one row of rows that differ in the stream only, if they stand
-// for all streams.
-func merge(rows []Row, streams int) []Row {
+// MergeRows makes one row of rows of one knob that differ in the stream only, if
+// they stand for all streams.
+func MergeRows(rows []Row, streams int) []Row {
 	if len(rows) == 0 || len(rows) != streams {
 		return rows
 	}
@@ -113,6 +113,27 @@ func (r Row) Why() string {
 		return r.Detail
 	}
 	return word + ": " + r.Detail
+}
+
+// JudgePipe judges the size of a pipe, which isn't a socket's but is audited like
+// one: the kernel rounds it up to a power of two pages (F_SETPIPE_SZ, fcntl(2)).
+// (A size above a limit doesn't come so far: it's an error.)
+func JudgePipe(r Row) (Verdict, string) {
+	asked, ok := r.Requested.Int()
+	got, known := r.Effective.Int()
+	switch {
+	case !ok:
+		return Auto, ""
+	case !known:
+		return Unverified, "the pipe's size could not be read"
+	case r.AtStart.IsSet() && r.AtStart != r.Effective, r.AtEnd.IsSet() && r.AtEnd != r.Effective:
+		return NotHeld, "the pipe's size changed during the test"
+	case got == asked:
+		return Exact, ""
+	case got > asked:
+		return Adjusted, fmt.Sprintf("rounded up to a power of two pages: asked %d, got %d", asked, got)
+	}
+	return Clamped, fmt.Sprintf("asked %d, got %d", asked, got)
 }
 
 // Refused returns an error that names the first row whose verdict forbids the

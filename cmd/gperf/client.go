@@ -150,6 +150,12 @@ func readClient(c *cli.Context, options []option[clientOptions]) (*clientOptions
 	if err := o.Plan.Validate(); err != nil {
 		return nil, "", err
 	}
+	if err := o.openSink(); err != nil {
+		return nil, "", err
+	}
+	if o.Files.Source != nil && (o.Plan.Client.Send != plan.Sendfile || o.Plan.Verify) {
+		return nil, "", errors.New("--file: it's for --send sendfile without --verify")
+	}
 	if encode.NeedsLatency(o.format) && !o.Plan.Type.RequestResponse() {
 		return nil, "", fmt.Errorf("--format %s: %s has no latencies, only request/response tests have", o.format, o.Plan.Type)
 	}
@@ -166,6 +172,22 @@ func readClient(c *cli.Context, options []option[clientOptions]) (*clientOptions
 	var err error
 	o.Host, o.Port, err = client.Target(host, control.Port)
 	return o, host, err
+}
+
+// openSink opens the file into which the client's splice goes.
+func (o *clientOptions) openSink() error {
+	if o.sink == "" {
+		return nil
+	}
+	if o.Plan.Client.Receive != plan.Splice || o.Plan.Streams != 1 {
+		return errors.New("--sink: it's for --receive splice with one stream")
+	}
+	var err error
+	o.Files.Sink, err = os.Create(o.sink)
+	if err != nil {
+		return fmt.Errorf("--sink: %w", err)
+	}
+	return nil
 }
 
 // write encodes the result: in text, what the watcher hasn't shown yet.

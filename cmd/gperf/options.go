@@ -22,6 +22,7 @@ import (
 	"gperf/result"
 	"gperf/result/encode"
 	"gperf/sockopt"
+	"gperf/splice"
 )
 
 // clientOptions is what the client's flags say.
@@ -31,6 +32,7 @@ type clientOptions struct {
 	repeat     int                // runs; with confidence, at most
 	confidence *result.Confidence // nil: not asked for
 	strict     bool
+	sink       string // file; "": the null device
 
 	format string
 	output string // file; "": stdout
@@ -40,6 +42,7 @@ type clientOptions struct {
 const (
 	catTest   = "test"
 	catSizes  = "sizes and counts"
+	catMovers = "how bytes move"
 	catKnobs  = "socket knobs (VALUE for both ends, or CLIENT:SERVER)"
 	catReach  = "reaching the server"
 	catOutput = "output"
@@ -103,6 +106,42 @@ func clientFlags() []option[clientOptions] {
 			apply: func(t *o, s string) (err error) { t.Plan.ResponseSize, err = parseMessageSize(s); return err }},
 		{name: "burst", value: "N", category: catSizes, usage: "transactions outstanding at once per stream (default 1)",
 			apply: func(t *o, s string) error { return parseInt(&t.Plan.Burst, s) }},
+		{name: "send", value: "HOW", words: plan.SendMovers, category: catMovers, usage: strings.Join(plan.SendMovers, ", ") + "; HOW or CLIENT:SERVER (default write; splice takes from a standing pipe by tee)",
+			apply: func(t *o, s string) (err error) {
+				t.Plan.Client.Send, t.Plan.Server.Send, err = plan.ParsePair(s, oneOf(plan.SendMovers))
+				return err
+			}},
+		{name: "receive", value: "HOW", words: plan.ReceiveMovers, category: catMovers, usage: strings.Join(plan.ReceiveMovers, ", ") + "; HOW or CLIENT:SERVER (default read; discard and splice skip the copy that an application pays)",
+			apply: func(t *o, s string) (err error) {
+				t.Plan.Client.Receive, t.Plan.Server.Receive, err = plan.ParsePair(s, oneOf(plan.ReceiveMovers))
+				return err
+			}},
+		{name: "pipe-size", value: "SIZE", category: catMovers, usage: "size of the pipes of splice and vmsplice, SIZE or CLIENT:SERVER; the kernel rounds it up (F_SETPIPE_SZ)",
+			apply: func(t *o, s string) (err error) {
+				t.Plan.Client.PipeSize, t.Plan.Server.PipeSize, err = plan.ParsePair(s, parsePipeSize)
+				return err
+			}},
+		{name: "splice-flags", value: "FLAGS", category: catMovers, usage: "more, move, nonblock, separated by commas; FLAGS or CLIENT:SERVER (default none)",
+			apply: func(t *o, s string) (err error) {
+				t.Plan.Client.SpliceFlags, t.Plan.Server.SpliceFlags, err = plan.ParsePair(s, parseSpliceFlags)
+				return err
+			}},
+		{name: "chunk", value: "SIZE", category: catMovers, usage: "most bytes asked for per call, SIZE or CLIENT:SERVER (default a whole message; the receive size)",
+			apply: func(t *o, s string) (err error) {
+				t.Plan.Client.Chunk, t.Plan.Server.Chunk, err = plan.ParsePair(s, parseMessageSize)
+				return err
+			}},
+		{name: "more", isBool: true, category: catMovers, usage: "say on every send that more follows (MSG_MORE), as VALUE or CLIENT:SERVER",
+			apply: func(t *o, s string) (err error) {
+				t.Plan.Client.More, t.Plan.Server.More, err = plan.ParsePair(s, parseOn)
+				return err
+			}},
+		{name: "verify", isBool: true, category: catMovers, usage: "send a pattern that shows its position, and check every byte on the receiving end",
+			apply: func(t *o, s string) error { return parseBool(&t.Plan.Verify, s) }},
+		{name: "file", value: "FILE", category: catMovers, usage: "what the client sends by sendfile, over and over, instead of memory",
+			apply: func(t *o, s string) (err error) { t.Files.Source, err = os.Open(s); return err }},
+		{name: "sink", value: "FILE", category: catMovers, usage: "where the client's splice puts what it receives, instead of the null device",
+			apply: func(t *o, s string) error { t.sink = s; return nil }},
 	}
 	for _, k := range sockopt.Knobs() {
 		options = append(options, knobOption(k))
@@ -279,6 +318,34 @@ func parseWhole(s string, most uint64) (int64, error) {
 		return 0, fmt.Errorf("want a whole number from 1 to %d", most)
 	}
 	return int64(v), nil
+}
+
+// oneOf reads one of some words.
+func oneOf(words []string) func(string) (string, error) {
+	return func(s string) (string, error) {
+		if !slices.Contains(words, s) {
+			return "", errors.New("want one of " + strings.Join(words, ", "))
+		}
+		return s, nil
+	}
+}
+
+func parsePipeSize(s string) (int, error) {
+	n, err := units.ParseSize(s)
+	if err == nil && (n < 1 || n > plan.MaxPipeSize) {
+		err = fmt.Errorf("not between 1 and %d bytes", plan.MaxPipeSize)
+	}
+	return int(n), err
+}
+
+func parseSpliceFlags(s string) (string, error) {
+	flags, err := splice.ParseFlags(s)
+	return flags.String(), err
+}
+
+func parseOn(s string) (on bool, err error) {
+	err = parseBool(&on, s)
+	return on, err
 }
 
 // parseConfidence reads LEVEL,WIDTH, both in percent.

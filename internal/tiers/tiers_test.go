@@ -56,7 +56,7 @@ var layout = [][]folder{
 	{{"splice", []string{unixPkg}}},
 	{{"stats", []string{gonumStat, hdrPkg}}},
 	{
-		{"internal/acceptance", nil},
+		{"internal/acceptance", []string{netlink}},
 		{"internal/golden", []string{goCmp}},
 		{"internal/netnstest", []string{netlink, netns, unixPkg}},
 		{"internal/sys", []string{unixPkg}},

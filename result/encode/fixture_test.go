@@ -40,8 +40,8 @@ func newRun(test *plan.Test) *result.Run {
 func streamRun(testing.TB) *result.Run {
 	r := newRun(&plan.Test{
 		Type: plan.TCPStream, Duration: 2 * second, Warmup: second / 2, Interval: second, Streams: 2, AllowClamp: true,
-		Client: plan.End{CPUs: []int{0, 2}, Knobs: sockopt.Settings{"congestion": sockopt.Str("cubic"), "pacing_rate": sockopt.Int(625_000_000)}},
-		Server: plan.End{Knobs: sockopt.Settings{"rcvbuf": sockopt.Int(8 << 20), "congestion": sockopt.Str("cubic")}},
+		Client: plan.End{Send: plan.Write, Receive: plan.Read, CPUs: []int{0, 2}, Knobs: sockopt.Settings{"congestion": sockopt.Str("cubic"), "pacing_rate": sockopt.Int(625_000_000)}},
+		Server: plan.End{Send: plan.Write, Receive: plan.Read, Knobs: sockopt.Settings{"rcvbuf": sockopt.Int(8 << 20), "congestion": sockopt.Str("cubic")}},
 	})
 	r.Labels = map[string]string{"site": "lab 1", "NIC": "cx6"}
 	r.Warnings = []result.Warning{{
@@ -159,8 +159,8 @@ const latencyHistogram = "HISTFAAAADt42pJpmSzMwMAgwgABzFCakYGBQdyj7AWD/QeIwFdnrk
 func rrRun(t testing.TB) *result.Run {
 	r := newRun(&plan.Test{
 		Type: plan.TCPRR, Transactions: 99, RequestSize: 64, ResponseSize: 1024,
-		Client: plan.End{Knobs: sockopt.Settings{"nodelay": sockopt.Int(1)}},
-		Server: plan.End{Knobs: sockopt.Settings{"nodelay": sockopt.Int(1)}},
+		Client: plan.End{Send: plan.Write, Receive: plan.Read, Knobs: sockopt.Settings{"nodelay": sockopt.Int(1)}},
+		Server: plan.End{Send: plan.Write, Receive: plan.Read, Knobs: sockopt.Settings{"nodelay": sockopt.Int(1)}},
 	})
 	host := &result.Host{BootID: new("5b1c6e0e-7b3f-4e8c-9d55-0f7f4a0f2b11"), Kernel: new("6.18.1"), CPUs: new(2)}
 	r.Hosts = result.Ends[*result.Host]{Client: host, Server: host}

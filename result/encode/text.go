@@ -12,6 +12,7 @@ import (
 	"gperf/internal/units"
 	"gperf/plan"
 	"gperf/result"
+	"gperf/sockopt"
 	"gperf/stats"
 )
 
@@ -58,7 +59,8 @@ func figures(b *bytes.Buffer, r *result.Run) {
 		streams(b, r)
 	}
 	if r.Summary != nil {
-		totals(b, &r.Summary.Figures)
+		totals(b, &r.Summary.Figures, messageSizes(r.Plan))
+		movers(b, r)
 		directions(b, &r.Summary.Directions)
 		cpu(b, &r.Summary.CPU)
 	}
@@ -146,7 +148,7 @@ func busy(cpuSeconds, window *float64) string {
 
 // totals prints the figures of the run, a line for each group of them that is
 // known.
-func totals(b *bytes.Buffer, f *result.Figures) {
+func totals(b *bytes.Buffer, f *result.Figures, sent string) {
 	var rows [][]string
 	add := func(name string, parts ...string) {
 		parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
@@ -170,11 +172,42 @@ func totals(b *bytes.Buffer, f *result.Figures) {
 	}
 	add("retransmits", part(f.RetransSegs, count, " segments"), part(f.RetransBytes, size, ""),
 		part(f.RTOEvents, count, " time-outs"), part(f.SegmentsOut, count, " segments sent in all"))
-	add("segments", part(f.PayloadPerSegment, decimal, " B of payload each"), part(f.MessagesPerSegment, messages, " messages each"))
+	if f.PayloadPerSegment != nil && f.MessagesPerSegment != nil {
+		add("segments", fmt.Sprintf("%s messages left in segments of %s B: %s messages each", sent, decimal(*f.PayloadPerSegment), messages(*f.MessagesPerSegment)))
+	}
 	add("sender held", part(f.Limited.Rwnd, percent, " by the receiver's window"), part(f.Limited.Sndbuf, percent, " by the send buffer"),
 		part(f.Limited.Blocked, percent, " blocked in send"), part(f.Limited.Busy, percent, " busy"))
 	table(b, left, rows)
 	b.WriteByte('\n')
+}
+
+// movers prints what the calls of movers came to, stream by stream.
+func movers(b *bytes.Buffer, r *result.Run) {
+	rows := [][]string{{"stream", "end", "moved by", "pipe", "calls", "bytes per call", "p50", "max", "short", "copied"}}
+	for _, s := range r.Streams {
+		for _, end := range []struct {
+			name string
+			e    *result.StreamEnd
+		}{{"client", s.Client}, {"server", s.Server}} {
+			if end.e == nil || end.e.Mover == nil || end.e.Mover.Calls == nil {
+				continue
+			}
+			m := end.e.Mover
+			bytes := func(n int) string { return units.Size(float64(n)) }
+			copied := show(m.CopiedBytes, size)
+			if m.Completions != nil {
+				copied = fmt.Sprintf("%d of %d sends", *m.CopiedCompletions, *m.Completions)
+			}
+			rows = append(rows, []string{
+				strconv.Itoa(s.ID), end.name, m.Name, show(m.PipeSize, bytes), show(m.Calls, count),
+				show(m.MeanBytes, units.Size), show(m.P50Bytes, bytes), show(m.MaxBytes, bytes), show(m.ShortMoves, count), copied,
+			})
+		}
+	}
+	if len(rows) > 1 {
+		table(b, right, rows)
+		b.WriteByte('\n')
+	}
 }
 
 // series prints the runs of a series and what they say together.
@@ -220,6 +253,25 @@ func directions(b *bytes.Buffer, d *result.Directions) {
 	}
 	table(b, right, rows)
 	b.WriteByte('\n')
+}
+
+// messageSizes are the sizes of what the senders hand to the kernel.
+func messageSizes(t *plan.Test) string {
+	if t == nil {
+		return unknown
+	}
+	if t.Type.RequestResponse() {
+		return exactSize(t.RequestSize) + " and " + exactSize(t.ResponseSize)
+	}
+	var sizes []string
+	for _, d := range t.Directions() {
+		for _, end := range []sockopt.End{sockopt.Client, sockopt.Server} {
+			if size := exactSize(t.End(end).SendSize); d.Role(end) == plan.Sender && !slices.Contains(sizes, size) {
+				sizes = append(sizes, size)
+			}
+		}
+	}
+	return strings.Join(sizes, " and ")
 }
 
 // messages prints a number of messages, which may be far below one.

@@ -21,7 +21,7 @@ func audit(b *bytes.Buffer, rows []sockopt.Row) {
 		case g.Requested.IsSet():
 			line = append(line, knobValue(g.Knob, g.Requested), knobValue(g.Knob, g.Effective),
 				knobValue(g.Knob, g.AtStart), knobValue(g.Knob, g.AtEnd), g.Why())
-		case g.Knob == "sndbuf" || g.Knob == "rcvbuf":
+		case g.Knob == "sndbuf" || g.Knob == "rcvbuf" || g.Knob == "pipe_size":
 			line = append(line, "auto", sizes(group, func(r sockopt.Row) sockopt.Value { return r.Effective }),
 				sizes(group, func(r sockopt.Row) sockopt.Value { return r.AtStart }),
 				sizes(group, func(r sockopt.Row) sockopt.Value { return r.AtEnd }), tuning(group))

@@ -48,6 +48,9 @@ func header(b *bytes.Buffer, r *result.Run) {
 		})
 	} else {
 		add("message size", func(end sockopt.End) string { return callSizes(t, end) })
+		if !plain(t) {
+			add("moved by", func(end sockopt.End) string { return moving(t, end) })
+		}
 	}
 	for _, key := range headerKnobs(t) {
 		add(knobName(key), func(end sockopt.End) string { return setting(r, end, key) })
@@ -145,6 +148,45 @@ func callSizes(t *plan.Test, end sockopt.End) string {
 }
 
 // exactSize prints a size as its flag would be written: 128K, 100B.
+// plain reports whether a bulk test moves its bytes in the plain way.
+func plain(t *plan.Test) bool {
+	for _, e := range []plan.End{t.Client, t.Server} {
+		if e.Send != plan.Write || e.Receive != plan.Read || e.Chunk != 0 || e.More {
+			return false
+		}
+	}
+	return !t.Verify
+}
+
+// moving says how an end moves its bytes.
+func moving(t *plan.Test, end sockopt.End) string {
+	e := t.End(end)
+	var parts []string
+	for _, d := range t.Directions() {
+		if d.Role(end) == plan.Sender {
+			parts = append(parts, e.Send)
+		} else {
+			parts = append(parts, e.Receive)
+		}
+	}
+	if e.PipeSize != 0 {
+		parts = append(parts, "pipe "+exactSize(e.PipeSize))
+	}
+	if e.SpliceFlags != "" {
+		parts = append(parts, "splice flags "+e.SpliceFlags)
+	}
+	if e.Chunk != 0 {
+		parts = append(parts, "chunk "+exactSize(e.Chunk))
+	}
+	if e.More {
+		parts = append(parts, "MSG_MORE")
+	}
+	if t.Verify {
+		parts = append(parts, "verified")
+	}
+	return strings.Join(parts, ", ")
+}
+
 func exactSize(n int) string {
 	s := units.ExactSize(int64(n))
 	if s[len(s)-1] <= '9' {
