@@ -61,6 +61,7 @@ func receiveReady(s *stream) (outcome, uint32) {
 // receiveMessage makes one receive. With a limit it never asks for a byte more.
 func (s *stream) receiveMessage(flags int) outcome {
 	into := s.worker.receive
+	into = into[:min(len(into), s.chunk)]
 	if s.limit > 0 {
 		into = into[:min(uint64(len(into)), s.limit-s.received.Load())]
 	}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/internal/sys"
+	"gperf/splice"
 )
 
 // maxEvents is how many ready streams one wait reports. The kernel hands them
@@ -95,6 +96,9 @@ func (w *worker) step(epoll int, s *stream, parked *schedule) bool {
 
 // broken ends a stream whose connection broke while it was parked.
 func (s *stream) broken() outcome {
+	if z, ok := s.sender.(*splice.Zerocopy); ok && z.Reap() > 0 {
+		return blocked // it was only reports of sends that are done
+	}
 	errno, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err != nil || errno == 0 {
 		return s.closedEarly()

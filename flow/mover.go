@@ -2,6 +2,7 @@ package flow
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"sync/atomic"
 	"time"
@@ -20,7 +21,7 @@ type movers struct {
 	chunk    int  // most bytes per send
 	verify   bool // the payload is the pattern, and the receiver checks it
 	period   int  // of the payload in the worker's buffer, if it's the pattern
-	closers  []interface{ Close() error }
+	closers  []io.Closer
 	moved    moverReading // at the window's opening
 	// copying is set when the kernel refused the mover's way with this socket, and
 	// the stream goes on by copying.
@@ -276,10 +277,13 @@ func (s *stream) finishMoves() {
 	}
 }
 
-// closeMovers gives back what the movers own, after their last move.
+// closeMovers gives back what the movers own, after their last move. A sink may
+// find only now that its file can't take the rest.
 func (s *stream) closeMovers() {
 	for i := len(s.closers) - 1; i >= 0; i-- {
-		_ = s.closers[i].Close() // pipes and memory: nothing was to be kept
+		if err := s.closers[i].Close(); err != nil && s.err == nil {
+			s.err = fmt.Errorf("stream %d: %w", s.id, err)
+		}
 	}
 }
 
@@ -296,4 +300,22 @@ func (g *Group) pipes() []int {
 		}
 	}
 	return sizes
+}
+
+// queued adds to a sample's columns what lies in the streams' pipes, if they have
+// some.
+func (g *Group) queued(columns map[string][]uint64) {
+	column := make([]uint64, len(g.streams))
+	for i, s := range g.streams {
+		m := s.mover()
+		if m == nil || m.Pipe() == nil {
+			return
+		}
+		n, err := m.Pipe().Queued()
+		if err != nil {
+			return
+		}
+		column[i] = uint64(n)
+	}
+	columns[result.PipeQueued] = column
 }

@@ -22,7 +22,7 @@ var pool struct {
 
 const (
 	spareProcs = 2  // for the sampler and for the control connection
-	procsStep  = 16 // raising GOMAXPROCS stops the world: do it rarely
+	procsStep  = 4 // raising GOMAXPROCS stops the world: do it rarely
 	// worthCollecting is from how many bytes on a collection before the window is
 	// worth its time: a client that has just started has nothing to collect.
 	worthCollecting = 32 << 20

@@ -199,6 +199,7 @@ func (g *Group) ticks(ctx context.Context, win Window, openAt int64, half *resul
 		}
 		if record {
 			s.TCP = columns(g.infos(scratch))
+			g.queued(s.TCP)
 		}
 		// A late tick makes one longer interval, never an invented one.
 		if late := int((s.AtNs - edge) / int64(interval)); late > 0 {

@@ -86,6 +86,10 @@ type Sample struct {
 	TCP map[string][]uint64 `json:"tcp,omitempty"`
 }
 
+// PipeQueued is the one column of a sample's TCP that isn't TCP_INFO's: bytes in
+// the pipes of the streams' movers.
+const PipeQueued = "pipe_queued_bytes"
+
 // SampleFields are the fields of TCP_INFO that every sample carries.
 var SampleFields = []sockopt.TCPField{
 	sockopt.TotalRetrans, sockopt.BytesRetrans, sockopt.TotalRTO, sockopt.DataSegsOut, sockopt.BytesAcked,

@@ -127,6 +127,7 @@ func (m *Merger) interval(i, j int) Interval {
 			s.fill(sentFrom, sentTo, k)
 		}
 		s.RcvWnd = now(to, sockopt.RcvWnd, k)
+		s.PipeQueued = queued(to, sentTo, k)
 		if m.ids != nil {
 			s.ID = m.ids[k]
 		}
@@ -158,6 +159,19 @@ func (s *IntervalStream) fill(from, to *Sample, k int) {
 	s.MSS = now(to, sockopt.SndMSS, k)
 	s.SndWnd = now(to, sockopt.SndWnd, k)
 	s.DeliveryRate = now(to, sockopt.DeliveryRate, k)
+}
+
+// queued is what lay in the stream's pipe: the receiver's, else the sender's.
+func queued(to, sentTo *Sample, k int) *uint64 {
+	for _, s := range []*Sample{to, sentTo} {
+		if s == nil {
+			continue
+		}
+		if column, ok := s.TCP[PipeQueued]; ok {
+			return &column[k]
+		}
+	}
+	return nil
 }
 
 // both adds the other end's growth of a counter to this end's, null when either

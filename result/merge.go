@@ -34,7 +34,9 @@ func (r *Run) Merge(client, server *Report, clock *Clock) error {
 		}
 		r.Streams = append(r.Streams, streams...)
 		if r.Plan.Interval > 0 {
-			r.Intervals = append(r.Intervals, p.intervals()...)
+			intervals := p.intervals()
+			r.Intervals = append(r.Intervals, intervals...)
+			r.Stalls = append(r.Stalls, stalls(intervals)...)
 		}
 		p.summarise(sum, clock)
 	}

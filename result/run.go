@@ -50,6 +50,7 @@ type Run struct {
 	Summary   *Summary          `json:"summary" doc:"the figures of the whole run; null when nothing was measured"`
 	Streams   []Stream          `json:"streams" doc:"the figures of each stream"`
 	Intervals []Interval        `json:"intervals" doc:"the figures of each reporting interval, if intervals were asked for"`
+	Stalls    []Stall           `json:"stalls" doc:"times in which a bulk stream moved less than a tenth of its median interval; needs intervals, five at least"`
 	Counters  Ends[*Counters]   `json:"counters" doc:"what each end's counters grew by over the window"`
 	Repeat    *Repeat           `json:"repeat" doc:"the series of runs that this one is the middle one of; null for a single run"`
 }
@@ -306,4 +307,17 @@ type IntervalStream struct {
 	SndWnd       *uint64 `json:"snd_wnd_bytes" doc:"window offered by the peer"`
 	RcvWnd       *uint64 `json:"rcv_wnd_bytes" doc:"window offered to the peer by the receiving end"`
 	DeliveryRate *uint64 `json:"delivery_rate_bytes_per_second" doc:"the kernel's latest delivery rate sample"`
+	PipeQueued   *uint64 `json:"pipe_queued_bytes" doc:"bytes in the pipe of the stream's mover, the receiver's or else the sender's; null: no pipe"`
+}
+
+// Stall is a time in which a stream moved less than a tenth of what it moves in
+// its median interval.
+type Stall struct {
+	Stream    int            `json:"stream" doc:"stream number"`
+	Direction plan.Direction `json:"direction" doc:"its direction"`
+	Start     float64        `json:"start_seconds" doc:"when it began, from the opening of the measuring end's window"`
+	Length    float64        `json:"length_seconds" doc:"how long it lasted, in whole intervals"`
+	Bytes     uint64         `json:"bytes" doc:"payload received all the same"`
+	Median    float64        `json:"median_bits_per_second" doc:"rate of the stream's median interval"`
+	At        IntervalStream `json:"at" doc:"the stream at the end of its first stalled interval"`
 }

@@ -3,7 +3,9 @@ package result
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"gperf/internal/units"
@@ -47,6 +49,7 @@ func (r *Run) judge(client, server *Report) {
 	var all []caution
 	all = append(all, r.knobs()...)
 	all = append(all, r.idle()...)
+	all = append(all, r.stalled()...)
 	all = append(all, r.skews()...)
 	all = append(all, r.rates()...)
 	for _, end := range []sockopt.End{sockopt.Client, sockopt.Server} {
@@ -103,6 +106,29 @@ func (r *Run) idle() (all []caution) {
 		all = append(all, distrust("idle_interval", "", "nothing moved in %d of %d intervals", empty, len(r.Intervals)))
 	}
 	return all
+}
+
+// stalled are the streams that stalled, once each.
+func (r *Run) stalled() (all []caution) {
+	type sum struct {
+		times  int
+		length float64
+	}
+	streams := map[int]*sum{}
+	for _, s := range r.Stalls {
+		if streams[s.Stream] == nil {
+			streams[s.Stream] = &sum{}
+		}
+		streams[s.Stream].times++
+		streams[s.Stream].length += s.Length
+	}
+	for _, id := range slices.Sorted(maps.Keys(streams)) {
+		s := streams[id]
+		c := warn("stall", "", "stream %d stalled %s, %.3g s in all: below a tenth of its median interval", id, plural(uint64(s.times), "time", "times"), s.length)
+		c.Stream = &id
+		all = append(all, c)
+	}
+	return mostOf(all)
 }
 
 // skews are windows that the two ends opened or closed too far apart.
