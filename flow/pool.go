@@ -21,7 +21,7 @@ var pool struct {
 }
 
 const (
-	spareProcs = 2  // for the sampler and for the control connection
+	spareProcs = 2 // for the sampler and for the control connection
 	procsStep  = 4 // raising GOMAXPROCS stops the world: do it rarely
 	// worthCollecting is from how many bytes on a collection before the window is
 	// worth its time: a client that has just started has nothing to collect.
