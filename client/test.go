@@ -31,10 +31,11 @@ type test struct {
 	run    *result.Run
 	remote netip.AddrPort // of the control connection
 
-	session *control.Session
-	nonce   string // the server's; empty: it wants no secret
-	ours    string // our nonce
-	clock   result.Clock
+	session  *control.Session
+	describe func() // waits for the description of this machine
+	nonce    string // the server's; empty: it wants no secret
+	ours     string // our nonce
+	clock    result.Clock
 
 	own    *result.Report // what this end measured, once it has
 	theirs result.Report
@@ -78,9 +79,11 @@ func (x *test) do(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	end := &endpoint.Endpoint{Plan: x.cfg.Plan, End: sockopt.Client, Files: x.cfg.Files, Host: x.run.Hosts.Client}
+	end := &endpoint.Endpoint{Plan: x.cfg.Plan, End: sockopt.Client, Files: x.cfg.Files}
 	defer end.Close()
-	if err = x.setUp(ctx, end); err == nil {
+	err = x.setUp(ctx, end)
+	x.describe() // a document says where it failed, too
+	if err == nil {
 		close(measuring)
 		err = x.measure(ctx, end)
 	}
@@ -164,9 +167,9 @@ func (x *test) greet(ctx context.Context) (net.Conn, error) {
 	// It takes a millisecond or two, in which the exchange goes on.
 	described := make(chan *result.Host, 1)
 	go func() { described <- host.Describe(remote.Addr()) }()
-	err = x.hello(ctx, c)
-	x.run.Hosts.Client = <-described
-	if err != nil {
+	x.describe = sync.OnceFunc(func() { x.run.Hosts.Client = <-described })
+	if err := x.hello(ctx, c); err != nil {
+		x.describe()
 		_ = c.Close()
 		return nil, err
 	}
@@ -264,6 +267,8 @@ func (x *test) setUp(ctx context.Context, end *endpoint.Endpoint) error {
 		return err
 	}
 	x.run.Hosts.Server = ready.Host
+	x.describe()
+	end.Host = x.run.Hosts.Client
 	x.settleClock()
 	began := sys.Monotonic()
 	sockets, err := x.connect(ctx, netip.AddrPortFrom(x.remote.Addr(), uint16(ready.Port)), token, end)
