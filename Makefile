@@ -16,12 +16,12 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT  ?= $(shell git rev-parse --verify --quiet HEAD 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: all help build demo deps peers test race fuzz bench bench-peers lint cross docs clean
+.PHONY: all help build demo deps peers test race fuzz bench bench-peers bench-movers lint cross docs clean
 
 all: build
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s  %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s  %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # The tag leaves the flag library's own manual writer out, whose set-up takes most
 # of a millisecond at every start; gperf writes its manual itself.
@@ -58,6 +58,9 @@ bench: ## run all Go benchmarks
 
 bench-peers: build ## measure gperf against the peers; more flags in BENCHFLAGS
 	$(GO) run ./bench -gperf bin/gperf $(BENCHFLAGS)
+
+bench-movers: build ## measure the ways to move bytes, and against the peers'; more flags in BENCHFLAGS
+	$(GO) run ./bench -gperf bin/gperf -movers $(BENCHFLAGS)
 
 lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); \

@@ -60,6 +60,8 @@ func TestParse(t *testing.T) {
 		{"neper_rr.txt", neper, true, 37136, ""},
 		{"netperf_rr.txt", neper, true, 0, `remote_throughput is ""`},
 		{"netperf_rr.txt", gperfTool("gperf"), true, 0, "not a gperf result"},
+		{"netperf_sendfile.txt", netperfSendfile("payload"), false, 11138.47e6, ""},
+		{"netperf_rr.txt", netperfSendfile("payload"), false, 0, "columns instead of 5"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.tool.name+" "+tt.file, func(t *testing.T) {

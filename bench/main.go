@@ -1,7 +1,8 @@
 // Command bench measures gperf against netperf, iperf3 and neper, on this
 // machine and over loopback: the same test with the same knobs on the same
 // CPUs, in interleaved pairs, and what a pair's ratio says. It also measures
-// what some of gperf's own features cost. docs/performance.md explains the
+// what some of gperf's own features cost, and with -movers the ways to move
+// bytes. docs/performance.md explains the
 // figures; "go run ./bench -h" lists the flags.
 //
 // It prints Markdown. It's no timed test: nothing fails because it is slow.
@@ -37,6 +38,7 @@ type config struct {
 	peers    []string
 	raw      string // file for each run's values
 	gperf    string // the program
+	movers   bool   // measure these, and nothing else
 }
 
 // parse reads the flags.
@@ -51,6 +53,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	f.StringVar(&peers, "peers", "netperf,iperf3,neper", "`LIST` of testers to compare with, may be empty")
 	f.StringVar(&c.raw, "o", "", "write each run's values to `FILE`, as JSON lines")
 	f.StringVar(&c.gperf, "gperf", "bin/gperf", "`PATH` of the gperf to measure")
+	f.BoolVar(&c.movers, "movers", false, "measure the ways to move bytes instead")
 	if err := f.Parse(args); err != nil {
 		return c, err
 	}
@@ -127,30 +130,19 @@ func measure(ctx context.Context, c config, stdout, stderr io.Writer) (err error
 		peers = append(peers, t)
 		rep.versions = append(rep.versions, t.version())
 	}
-	rows, leftOut := comparisons(gperf, peers, cpus)
-	rep.leftOut = append(rep.leftOut, leftOut...)
 	failed := 0
-	for _, row := range rows {
-		if !c.only.MatchString(row.name()) {
-			continue
+	if c.movers {
+		rep.movers, err = measureMovers(ctx, c, gperf, peers, cpus, record, stderr)
+		if err != nil {
+			return err
 		}
-		fmt.Fprintln(stderr, "bench:", row.name())
-		out, err := row.measure(ctx, c, record)
-		if ctx.Err() != nil {
-			break
-		}
-		if out.err = err; err != nil {
+		rep.leftOut = append(rep.leftOut, rep.movers.leftOut...)
+		for _, err := range rep.movers.errs {
 			failed++
 			fmt.Fprintln(stderr, "bench:", err)
 		}
-		rep.outcomes = append(rep.outcomes, out)
-	}
-	if c.only.MatchString(beyondName) && ctx.Err() == nil {
-		fmt.Fprintln(stderr, "bench:", beyondName)
-		if rep.beyond, err = beyond(ctx, gperf, 3*c.pairs); err != nil && ctx.Err() == nil {
-			failed++
-			rep.leftOut = append(rep.leftOut, fmt.Sprintf("%s: %v", beyondName, err))
-		}
+	} else {
+		failed = measureRows(ctx, c, gperf, peers, cpus, record, stderr, &rep)
 	}
 	if err := rep.write(stdout); err != nil {
 		return err
@@ -162,6 +154,36 @@ func measure(ctx context.Context, c config, stdout, stderr io.Writer) (err error
 		return fmt.Errorf("%d rows failed", failed)
 	}
 	return nil
+}
+
+// measureRows measures the comparisons, and returns how many failed.
+func measureRows(ctx context.Context, c config, gperf *tool, peers []*tool, cpus []int, record func(*sample) error, progress io.Writer, rep *report) (failed int) {
+	rows, leftOut := comparisons(gperf, peers, cpus)
+	rep.leftOut = append(rep.leftOut, leftOut...)
+	for _, row := range rows {
+		if !c.only.MatchString(row.name()) {
+			continue
+		}
+		fmt.Fprintln(progress, "bench:", row.name())
+		out, err := row.measure(ctx, c, record)
+		if ctx.Err() != nil {
+			break
+		}
+		if out.err = err; err != nil {
+			failed++
+			fmt.Fprintln(progress, "bench:", err)
+		}
+		rep.outcomes = append(rep.outcomes, out)
+	}
+	if c.only.MatchString(beyondName) && ctx.Err() == nil {
+		fmt.Fprintln(progress, "bench:", beyondName)
+		var err error
+		if rep.beyond, err = beyond(ctx, gperf, 3*c.pairs); err != nil && ctx.Err() == nil {
+			failed++
+			rep.leftOut = append(rep.leftOut, fmt.Sprintf("%s: %v", beyondName, err))
+		}
+	}
+	return failed
 }
 
 // allowedCPUs are the CPUs that this process may use.

@@ -73,10 +73,10 @@ func (x *session) close() {
 type sample struct {
 	Row       string    `json:"row"`
 	CPUs      string    `json:"cpus"` // of client and server; any: not pinned
-	Side      string    `json:"side"` // a or b
+	Side      string    `json:"side"` // a or b, or of movers a, b or c: b is the common one
 	Label     string    `json:"label"`
 	Pair      int       `json:"pair"`
-	Second    bool      `json:"second"` // it ran after the pair's other run
+	Second    bool      `json:"second"` // it wasn't the pair's first run
 	Started   time.Time `json:"started"`
 	Command   []string  `json:"command"`    // the client's, of the first process
 	Processes int       `json:"processes"`  // clients, and servers
@@ -84,7 +84,10 @@ type sample struct {
 	ClientCPU float64   `json:"client_cpu"` // seconds of CPU time per second, inside the window
 	ServerCPU float64   `json:"server_cpu"`
 	Wall      float64   `json:"wall_seconds"` // from the clients' start to their end
-	Error     string    `json:"error,omitempty"`
+	// Mean bytes of a call that moved some, where the tool tells.
+	PerSend    float64 `json:"bytes_per_send,omitempty"`
+	PerReceive float64 `json:"bytes_per_receive,omitempty"`
+	Error      string  `json:"error,omitempty"`
 }
 
 // run runs the side's test once.
@@ -116,6 +119,11 @@ func (x *session) run(ctx context.Context) (s sample, err error) {
 			return s, err
 		}
 		s.PerSecond += rate
+		if x.perCall != nil {
+			if s.PerSend, s.PerReceive, err = x.perCall(x.test, c.stdout.Bytes()); err != nil {
+				return s, err
+			}
+		}
 	}
 	return s, unread
 }
@@ -204,39 +212,64 @@ type outcome struct {
 	err       error
 }
 
-// measure runs the row's pairs. Which side goes first changes from pair to pair
-// (ABBA), so that a drift of the machine favours neither.
+// measure runs the row's pairs.
 func (c *comparison) measure(ctx context.Context, cfg config, record func(*sample) error) (outcome, error) {
 	c.a.window, c.b.window = cfg.duration, cfg.duration
 	out := outcome{comparison: c}
-	sides := [2]*session{}
-	for i, s := range []side{c.a, c.b} {
+	samples, err := rounds(ctx, cfg, c.title, []side{c.a, c.b}, record)
+	if err != nil {
+		return out, err
+	}
+	out.rate, out.cpu = figures(samples[0], samples[1])
+	return out, nil
+}
+
+// figures are the rate and the CPU per unit of a's runs against b's.
+func figures(a, b []sample) (rate, cpu figure) {
+	var rates, cpus [2][]float64
+	for i, samples := range [2][]sample{a, b} {
+		for _, s := range samples {
+			rates[i] = append(rates[i], s.PerSecond)
+			cpus[i] = append(cpus[i], s.cpuPerUnit())
+		}
+	}
+	return newFigure(rates[0], rates[1]), newFigure(cpus[0], cpus[1])
+}
+
+// rounds runs each side once a round, as many rounds as there are to be pairs.
+// The order turns around from round to round (ABBA), so that a drift of the
+// machine favours no side. It returns each side's runs.
+func rounds(ctx context.Context, cfg config, title string, sides []side, record func(*sample) error) ([][]sample, error) {
+	sessions := make([]*session, len(sides))
+	for i, s := range sides {
+		s.window = cfg.duration
 		x, err := open(ctx, s)
 		if err != nil {
-			return out, fmt.Errorf("%s: %w", s.label, err)
+			return nil, fmt.Errorf("%s: %w", s.label, err)
 		}
 		defer x.close()
-		sides[i] = x
+		sessions[i] = x
 	}
-	var rates, cpus [2][]float64
-	for pair := range cfg.pairs {
-		for turn := range 2 {
-			i := (pair + turn) % 2
-			x := sides[i]
+	all := make([][]sample, len(sides))
+	for round := range cfg.pairs {
+		for turn := range sides {
+			i := turn
+			if round%2 == 1 {
+				i = len(sides) - 1 - turn
+			}
+			x := sessions[i]
 			s, err := x.run(ctx)
-			s.Row, s.CPUs, s.Side, s.Label = c.title, x.placement(), "ab"[i:i+1], x.label
-			s.Pair, s.Second = pair+1, turn == 1
+			s.Row, s.CPUs, s.Side, s.Label = title, x.placement(), "abc"[i:i+1], x.label
+			s.Pair, s.Second = round+1, turn > 0
 			if err != nil {
 				err = fmt.Errorf("%s: %w", x.label, err)
 				s.Error = err.Error()
 			}
 			if err := errors.Join(err, record(&s)); err != nil {
-				return out, err
+				return nil, err
 			}
-			rates[i] = append(rates[i], s.PerSecond)
-			cpus[i] = append(cpus[i], s.cpuPerUnit())
+			all[i] = append(all[i], s)
 		}
 	}
-	out.rate, out.cpu = newFigure(rates[0], rates[1]), newFigure(cpus[0], cpus[1])
-	return out, nil
+	return all, nil
 }

@@ -15,7 +15,7 @@ type test struct {
 	streams int
 	cpus    *[2]int       // of client and server; nil: not pinned
 	window  time.Duration // length of the run
-	more    []string      // more flags of gperf
+	more    []string      // more flags of the tool; netperf has none
 }
 
 // congestion is the algorithm of every side: the machine's default may differ
@@ -80,12 +80,7 @@ var costs = []struct {
 
 // comparisons are all rows, and which can't be had on these CPUs.
 func comparisons(gperf *tool, peers []*tool, cpus []int) (rows []*comparison, leftOut []string) {
-	places := []*[2]int{{cpus[0], cpus[0]}}
-	if len(cpus) > 1 {
-		places = append(places, &[2]int{cpus[0], cpus[1]})
-	} else {
-		leftOut = append(leftOut, "rows on two CPUs: this process may use one only")
-	}
+	places, leftOut := placements(cpus)
 	for _, c := range common {
 		for _, place := range places {
 			for _, peer := range peers {
@@ -112,6 +107,15 @@ func comparisons(gperf *tool, peers []*tool, cpus []int) (rows []*comparison, le
 		rows = append(rows, &comparison{c.title, side{gperf, a, c.aLabel}, side{gperf, b, c.bLabel}})
 	}
 	return rows, leftOut
+}
+
+// placements are the CPUs that a row's ends run on: both on one, and one on each.
+func placements(cpus []int) (places []*[2]int, leftOut []string) {
+	places = append(places, &[2]int{cpus[0], cpus[0]})
+	if len(cpus) > 1 {
+		return append(places, &[2]int{cpus[0], cpus[1]}), nil
+	}
+	return places, []string{"rows on two CPUs: this process may use one only"}
 }
 
 // commands are the lines that ran the row. Ports, which differ from run to run,

@@ -18,6 +18,7 @@ type report struct {
 	versions []string
 	outcomes []outcome
 	beyond   *extra
+	movers   *moverReport
 	leftOut  []string
 }
 
@@ -27,6 +28,10 @@ func (r *report) write(w io.Writer) error {
 	r.machine(&b)
 	if len(r.outcomes) > 0 {
 		r.table(&b)
+	}
+	if r.movers != nil {
+		r.movers.write(&b)
+		r.outcomes = r.movers.outcomes() // for their commands
 	}
 	if r.beyond != nil {
 		fmt.Fprintf(&b, "A run of `gperf client -d 100ms HOST` takes %.1f ms%s beyond its window, over loopback and against a running server; a run of one transaction costs the client %.1f ms%s of CPU time. Medians of %d.\n\n",

@@ -33,6 +33,10 @@ type tool struct {
 	// parse reads the rate in a client's output: bits per second as the receiver
 	// counts them, or transactions per second.
 	parse func(t test, stdout []byte) (float64, error)
+
+	// perCall reads how many bytes the calls of both ends moved, nil if the tool
+	// doesn't tell.
+	perCall func(t test, stdout []byte) (sent, received float64, err error)
 }
 
 // missing says why the tool can't be used here.
@@ -170,7 +174,7 @@ var iperf3 = &tool{
 		if t.cpus != nil {
 			args = append(args, "-A", fmt.Sprintf("%d,%d", t.cpus[0], t.cpus[1]))
 		}
-		return args
+		return append(args, t.more...)
 	},
 	parse: parseIperf3,
 }
@@ -226,7 +230,7 @@ func neperArgs(t test, p ports, end int) []string {
 	if t.nodelay {
 		args = append(args, "--no-delay")
 	}
-	return args
+	return append(args, t.more...)
 }
 
 // parseNeper takes what the server counts of the client's data or requests.
