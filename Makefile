@@ -6,6 +6,7 @@ MAKEFLAGS   += --no-print-directory
 
 GO         ?= go
 TESTFLAGS  ?=
+RACEPKGS   ?= ./...
 FUZZTIME   ?= 10s
 BENCHTIME  ?= 1s
 BENCHFLAGS ?=
@@ -42,7 +43,7 @@ test: ## run all tests; more flags in TESTFLAGS
 	$(GO) test $(TESTFLAGS) ./...
 
 race: ## run all tests with the race detector
-	$(GO) test -race $(TESTFLAGS) ./...
+	$(GO) test -race $(TESTFLAGS) $(RACEPKGS)
 
 # go test lists a package's targets first and names the package after them.
 fuzz: ## run each fuzz target for FUZZTIME (10s)
