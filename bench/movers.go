@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"gperf/plan"
 	"gperf/result"
@@ -81,8 +84,11 @@ func moverPeers(peers []*tool, file string, cpus *[2]int) (sides []side, leftOut
 		switch peer {
 		case netperf:
 			sides = append(sides, side{peer, t, "netperf TCP_STREAM"})
-			if got := defaultCongestion(); got != congestion {
-				leftOut = append(leftOut, fmt.Sprintf("netperf TCP_SENDFILE: it can't choose the congestion control, and the machine's default is %s, not %s", got, congestion))
+			if got, err := defaultCongestion(); err != nil {
+				leftOut = append(leftOut, fmt.Sprintf("netperf TCP_SENDFILE: loopback's default congestion control: %v", err))
+				continue
+			} else if got != congestion {
+				leftOut = append(leftOut, fmt.Sprintf("netperf TCP_SENDFILE: it can't choose the congestion control, and loopback's default is %s. In a network namespace, \"ip route change local 127.0.0.1 dev lo table local congctl %s\" changes that", got, congestion))
 				continue
 			}
 			sides = append(sides, side{netperfSendfile(file), t, "netperf TCP_SENDFILE"})
@@ -100,12 +106,30 @@ func moverPeers(peers []*tool, file string, cpus *[2]int) (sides []side, leftOut
 	return sides, leftOut
 }
 
-func defaultCongestion() string {
-	text, err := os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control")
+// defaultCongestion is what a connection over loopback gets that doesn't choose:
+// the sysctl's, or the route's (ip route ... congctl), which a namespace can have
+// to itself.
+func defaultCongestion() (string, error) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		return "unknown"
+		return "", err
 	}
-	return strings.TrimSpace(string(text))
+	defer l.Close()
+	conn, err := net.Dial("tcp4", l.Addr().String())
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return "", err
+	}
+	var name string
+	var errno error
+	err = raw.Control(func(fd uintptr) {
+		name, errno = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+	})
+	return strings.TrimRight(name, "\x00"), errors.Join(err, errno)
 }
 
 // netperfSendfile is netperf's TCP_SENDFILE of file, of its older kind of tests:

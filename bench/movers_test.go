@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +92,15 @@ func TestMoverTable(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in:\n%s", want, &b)
 		}
+	}
+}
+
+func TestDefaultCongestion(t *testing.T) {
+	t.Parallel()
+	got, err := defaultCongestion()
+	available, readErr := os.ReadFile("/proc/sys/net/ipv4/tcp_available_congestion_control")
+	if err != nil || readErr != nil || !slices.Contains(strings.Fields(string(available)), got) {
+		t.Errorf("got %q and error %v, want one of %q (%v)", got, err, available, readErr)
 	}
 }
 
