@@ -134,6 +134,8 @@ func (x *test) explain(err error) result.Error {
 	case errors.Is(err, control.ErrLost):
 		e.Kind, e.End = "peer", sockopt.Server.String()
 		e.Message = fmt.Sprintf("client: %s: %v", x.target(), err)
+	case errors.Is(err, flow.ErrPayload):
+		e.Kind = "data"
 	case errors.Is(err, flow.ErrBroken): // by whom, nobody knows
 		e.Kind, e.End = "peer", ""
 		e.Message = fmt.Sprintf("client: %s: %v", x.target(), err)

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -195,11 +196,21 @@ func (s *stream) moveInto(asked, flags int) (int, outcome) {
 func (s *stream) intact(p []byte) bool {
 	position := s.received.Load()
 	if at := splice.CheckPattern(p, position); at >= 0 {
-		s.fail(fmt.Errorf("stream %d: the payload is wrong at byte %d of the stream", s.id, position+uint64(at)))
+		s.fail(wrong{fmt.Errorf("stream %d: the payload is wrong at byte %d of the stream", s.id, position+uint64(at))})
 		return false
 	}
 	return true
 }
+
+// ErrPayload is matched by errors about a receiver that checked its bytes and
+// found a wrong one.
+var ErrPayload = errors.New("wrong payload")
+
+// wrong makes an error match ErrPayload and leaves its words alone.
+type wrong struct{ error }
+
+func (e wrong) Is(target error) bool { return target == ErrPayload }
+func (e wrong) Unwrap() error        { return e.error }
 
 // mover is the stream's own one, nil when it has none.
 func (s *stream) mover() splice.Mover {

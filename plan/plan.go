@@ -385,6 +385,8 @@ func (t *Test) validateMovers(end sockopt.End) error {
 		return fmt.Errorf("verify: receive %s doesn't see the bytes", e.Receive)
 	case !e.HasPipe() && (e.PipeSize != 0 || e.SpliceFlags != ""):
 		return fmt.Errorf("pipe_size_bytes, splice_flags: neither send %s nor receive %s has a pipe", e.Send, e.Receive)
+	case e.More && e.Send == Sendfile:
+		return fmt.Errorf("more: %s has no flag for it", Sendfile)
 	}
 	return nil
 }

@@ -132,6 +132,9 @@ func (s *Server) serve(fd int, peer netip.AddrPort) {
 	var told *control.Error
 	if !errors.As(err, &told) {
 		told = &control.Error{Kind: "peer", Message: err.Error(), End: sockopt.Server.String()}
+		if errors.Is(err, flow.ErrPayload) {
+			told.Kind = "data"
+		}
 	}
 	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 	_ = x.Send(control.TypeError, told)
