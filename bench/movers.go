@@ -99,8 +99,9 @@ func moverPeers(peers []*tool, file string, cpus *[2]int) (sides []side, leftOut
 			}
 			sides = append(sides, side{peer, t, "iperf3 " + strings.Join(t.more, " ")})
 		case neper:
-			t.more = []string{"--skip-rx-copy"}
-			sides = append(sides, side{peer, t, "neper --skip-rx-copy"})
+			// A receive call that copies nothing had better ask for much.
+			t.size, t.receive, t.more = mib, mib, []string{"--skip-rx-copy"}
+			sides = append(sides, side{peer, t, "neper --skip-rx-copy -B 1M"})
 		}
 	}
 	return sides, leftOut
