@@ -5,7 +5,9 @@ import (
 	"runtime"
 	"testing"
 
+	"gperf/flow"
 	"gperf/plan"
+	"gperf/splice"
 )
 
 // drive moves n messages through a group with one stream, as its peer: messages
@@ -62,6 +64,49 @@ func TestLoopAllocations(t *testing.T) {
 					t.Errorf("%s %s: %d collections", engine, role, after.NumGC-before.NumGC)
 				}
 				g.Close()
+			}
+		}
+	}
+}
+
+// Nor does any mover.
+func TestMoverAllocations(t *testing.T) {
+	const few = 50
+	for engine, threads := range engines {
+		for _, role := range []plan.Role{plan.Sender, plan.Receiver} {
+			movers := plan.SendMovers
+			if role == plan.Receiver {
+				movers = plan.ReceiveMovers
+			}
+			for _, mover := range movers {
+				for _, verify := range []bool{false, true} {
+					if verify && role == plan.Receiver && !seen(mover) {
+						continue
+					}
+					near, far := tcpPair(t, buffers{})
+					const size = splice.PatternPeriod // so that each message is the same
+					cfg := roleOf(role, threads, size)
+					cfg.Moving = flow.Moving{Verify: verify}
+					if role == plan.Sender {
+						cfg.Moving.Send = mover
+					} else {
+						cfg.Moving.Receive = mover
+					}
+					g := group(t, cfg, near)
+					g.Start()
+					p, b := peer{t, own(t, far)}, splice.Pattern()
+					drive(p, role, b, 100)
+					runtime.GC()
+					var before, after runtime.MemStats
+					messages := scale(3000)
+					runtime.ReadMemStats(&before)
+					drive(p, role, b, messages)
+					runtime.ReadMemStats(&after)
+					if n := after.Mallocs - before.Mallocs; n > few {
+						t.Errorf("%s %s by %s, verify %v: %d allocations for %d messages", engine, role, mover, verify, n, messages)
+					}
+					g.Close()
+				}
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gperf/result"
+	"gperf/splice"
 )
 
 // SendBuffers are the buffers that the workers send from, so that a test can
@@ -31,3 +32,8 @@ func Next(rate, due, now int64, n int) int64 {
 }
 
 const MaxPacedBurst = time.Duration(maxBurst)
+
+// SetSender and SetReceiver put a mover in place of the first stream's. Before
+// the group starts.
+func (g *Group) SetSender(s splice.Sender)     { g.streams[0].sender = s }
+func (g *Group) SetReceiver(r splice.Receiver) { g.streams[0].receiver = r }
