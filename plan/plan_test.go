@@ -58,6 +58,47 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
+// The sizes that movers are best given, unless sizes are asked for; and what was
+// said of pipes holds for the ends that have one.
+func TestNormaliseMovers(t *testing.T) {
+	t.Parallel()
+	const usual, mib = 128 << 10, 1 << 20
+	for _, tt := range []struct {
+		name          string
+		end           plan.End
+		send, receive int
+		pipe          int
+		flags         string
+	}{
+		{"vmsplice", plan.End{Send: plan.Vmsplice}, usual, usual, 0, ""},
+		{"a large pipe", plan.End{Send: plan.Vmsplice, PipeSize: mib}, mib, usual, mib, ""},
+		{"a small pipe", plan.End{Receive: plan.Splice, PipeSize: 4096, SpliceFlags: "more"}, usual, usual, 4096, "more"},
+		{"a large pipe to receive", plan.End{Receive: plan.Splice, PipeSize: mib}, usual, mib, mib, ""},
+		{"sizes asked for", plan.End{Send: plan.Splice, Receive: plan.Splice, PipeSize: mib, SendSize: 7, ReceiveSize: 8}, 7, 8, mib, ""},
+		{"discard", plan.End{Receive: plan.Discard}, usual, plan.DefaultDiscardSize, 0, ""},
+		{"discard of a size", plan.End{Receive: plan.Discard, ReceiveSize: 9}, usual, 9, 0, ""},
+		{"sendfile", plan.End{Send: plan.Sendfile, Receive: plan.Zerocopy}, usual, usual, 0, ""},
+	} {
+		p := &plan.Test{Client: tt.end, Server: plan.End{PipeSize: tt.end.PipeSize, SpliceFlags: tt.end.SpliceFlags}}
+		p.Normalise()
+		c := p.Client
+		if c.SendSize != tt.send || c.ReceiveSize != tt.receive || c.PipeSize != tt.pipe || c.SpliceFlags != tt.flags {
+			t.Errorf("%s: %+v", tt.name, c)
+		}
+		if s := p.Server; s.PipeSize != 0 || s.SpliceFlags != "" || s.Send != plan.Write || s.Receive != plan.Read {
+			t.Errorf("%s: the server has no pipe: %+v", tt.name, s)
+		}
+		if err := p.Validate(); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+	p := &plan.Test{Client: plan.End{PipeSize: 4096}}
+	p.Normalise()
+	if p.Client.PipeSize == 0 {
+		t.Error("a pipe's size without a pipe was forgotten, not refused")
+	}
+}
+
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	const day = plan.Seconds(24 * time.Hour)
@@ -111,6 +152,25 @@ func TestValidate(t *testing.T) {
 		{"no message", plan.TCPStream, func(p *plan.Test) { p.Client.SendSize = 0 }, "client: send_size_bytes: 0"},
 		{"huge message", plan.TCPStream, func(p *plan.Test) { p.Server.SendSize = 1<<30 + 1 }, "server: send_size_bytes: 1073741825"},
 		{"no receive size", plan.TCPStream, func(p *plan.Test) { p.Server.ReceiveSize = 0 }, "server: receive_size_bytes: 0"},
+		{"unknown sender", plan.TCPStream, func(p *plan.Test) { p.Client.Send = "teleport" }, `client: send: unknown mover "teleport"`},
+		{"a receiver to send", plan.TCPStream, func(p *plan.Test) { p.Client.Send = plan.Discard }, `client: send: unknown mover "discard"`},
+		{"unknown receiver", plan.TCPStream, func(p *plan.Test) { p.Server.Receive = plan.Sendfile }, `server: receive: unknown mover "sendfile"`},
+		{"no mover", plan.TCPStream, func(p *plan.Test) { p.Server.Send = "" }, `server: send: unknown mover ""`},
+		{"sender of RR", plan.TCPRR, func(p *plan.Test) { p.Client.Send = plan.Splice }, "client: send, receive: TCP_RR always"},
+		{"receiver of RR", plan.TCPRR, func(p *plan.Test) { p.Server.Receive = plan.Discard }, "server: send, receive: TCP_RR always"},
+		{"verified RR", plan.TCPRR, func(p *plan.Test) { p.Verify = true }, "verify: "},
+		{"verified discard", plan.TCPStream, func(p *plan.Test) { p.Verify, p.Server.Receive = true, plan.Discard }, "server: verify: receive discard"},
+		{"verified splice", plan.TCPMaerts, func(p *plan.Test) { p.Verify, p.Client.Receive = true, plan.Splice }, "client: verify: receive splice"},
+		{"verified, with a discard that receives nothing", plan.TCPStream, func(p *plan.Test) { p.Verify, p.Client.Receive = true, plan.Discard }, ""},
+		{"verified both ways", plan.TCPStream, func(p *plan.Test) { p.Verify, p.Bidir, p.Client.Receive = true, true, plan.Discard }, "client: verify"},
+		{"verified zerocopy", plan.TCPStream, func(p *plan.Test) { p.Verify, p.Server.Receive = true, plan.Zerocopy }, ""},
+		{"pipe size without a pipe", plan.TCPStream, func(p *plan.Test) { p.Client.PipeSize = 4096 }, "client: pipe_size_bytes"},
+		{"splice flags without a pipe", plan.TCPStream, func(p *plan.Test) { p.Server.SpliceFlags = "more" }, "server: pipe_size_bytes, splice_flags"},
+		{"unknown splice flag", plan.TCPStream, func(p *plan.Test) { p.Client.Send, p.Client.SpliceFlags = plan.Splice, "gift" }, "client: splice_flags"},
+		{"negative pipe", plan.TCPStream, func(p *plan.Test) { p.Client.Send, p.Client.PipeSize = plan.Splice, -1 }, "client: pipe_size_bytes: -1"},
+		{"absurd pipe", plan.TCPStream, func(p *plan.Test) { p.Client.Send, p.Client.PipeSize = plan.Splice, plan.MaxPipeSize+1 }, "client: pipe_size_bytes"},
+		{"negative chunk", plan.TCPStream, func(p *plan.Test) { p.Client.Chunk = -1 }, "client: chunk_bytes: -1"},
+		{"more by sendfile", plan.TCPStream, func(p *plan.Test) { p.Client.Send, p.Client.More = plan.Sendfile, true }, "client: more"},
 		{"negative CPU", plan.TCPStream, func(p *plan.Test) { p.Client.CPUs = []int{0, -1} }, "client: cpus: -1"},
 		{"CPU beyond the mask", plan.TCPStream, func(p *plan.Test) { p.Server.CPUs = []int{1024} }, "server: cpus: 1024"},
 		{"negative threads", plan.TCPRR, func(p *plan.Test) { p.Client.Threads = -1 }, "client: threads: -1"},

@@ -65,6 +65,30 @@ var cautions = []struct {
 	},
 
 	{
+		name: "fell back", make: func(r *Run, _, _ *Report) { r.Streams[0].Client.Mover = &Mover{Name: plan.Splice, FellBack: true} },
+		code: "fallback", end: "client", says: "stream 1: the kernel doesn't splice with this socket: the client copied instead", distrust: true,
+	},
+	{
+		name: "single calls fell back", make: func(r *Run, _, _ *Report) {
+			r.Streams[0].Client.Mover = &Mover{Name: plan.Zerocopy, Fallbacks: new(uint64(3))}
+		},
+		code: "fallback", end: "client", says: "stream 1: 3 calls of the client copied instead of zerocopy", distrust: true,
+	},
+	{
+		name: "copied after all", make: func(r *Run, _, _ *Report) {
+			r.Streams[0].Client.Mover = &Mover{Name: plan.Zerocopy, Completions: new(uint64(9)), CopiedCompletions: new(uint64(8))}
+		},
+		code: "zerocopy_copied", end: "client", says: "the kernel copied the data of 8 of 9 sends with MSG_ZEROCOPY after all",
+	},
+	{name: "zero copy", make: func(r *Run, _, _ *Report) {
+		r.Streams[0].Client.Mover = &Mover{Name: plan.Zerocopy, Fallbacks: new(uint64(0)), Completions: new(uint64(9)), CopiedCompletions: new(uint64(0))}
+	}},
+	{
+		name: "stalls", make: func(r *Run, _, _ *Report) { r.Stalls = []Stall{{Stream: 1, Length: 0.2}, {Stream: 1, Length: 0.1}} },
+		code: "stall", says: "stream 1 stalled 2 times, 0.3 s in all",
+	},
+
+	{
 		name: "start skew", make: func(r *Run, _, _ *Report) { r.way().StartSkew = new(-0.2) },
 		code: "skew", says: "the sender's window opened -0.200 s from the receiver's", distrust: true,
 	},
