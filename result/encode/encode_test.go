@@ -64,7 +64,7 @@ func TestTextLayout(t *testing.T) {
 			if strings.TrimRight(line, " ") != line {
 				t.Errorf("%s: blanks at the end of %q", name, line)
 			}
-			if message := regexp.MustCompile(`^(warning|failed|partial): |  clamped: `); len(line) > 100 && !message.MatchString(line) {
+			if message := regexp.MustCompile(`^(warning|failed|partial): |  (clamped|adjusted): `); len(line) > 100 && !message.MatchString(line) {
 				t.Errorf("%s: %d columns: %s", name, len(line), line)
 			}
 		}

@@ -16,6 +16,7 @@ var fixtures = map[string]func(testing.TB) *result.Run{
 	"rr":      rrRun,
 	"failed":  failedRun,
 	"partial": partialRun,
+	"movers":  moversRun,
 }
 
 const second = plan.Seconds(time.Second)
@@ -90,6 +91,28 @@ func streamRun(testing.TB) *result.Run {
 		Clock: &result.Clock{Offset: -1234.5, Uncertainty: 0.000_031},
 	}
 	r.Intervals = []result.Interval{bulkInterval(0, 1.0004, 0), bulkInterval(1.0004, 2.0, 12)}
+	return r
+}
+
+// moversRun is a run of other movers than send and recv, with a stall.
+func moversRun(t testing.TB) *result.Run {
+	r := streamRun(t)
+	r.Plan.Client.Send, r.Plan.Client.PipeSize, r.Plan.Client.Chunk = plan.Zerocopy, 0, 65536
+	r.Plan.Server.Receive, r.Plan.Server.PipeSize, r.Plan.Server.SpliceFlags = plan.Splice, 100_000, "more"
+	r.Audit = append(r.Audit, asked("server", "pipe_size", sockopt.Int(100_000), sockopt.Int(131_072), sockopt.Adjusted, "rounded up to a power of two pages: asked 100000, got 131072"))
+	for i := range r.Streams {
+		r.Streams[i].Client.Mover = &result.Mover{
+			Name: plan.Zerocopy, Calls: new(uint64(8_990)), Bytes: new(r.Streams[i].Client.SentBytes),
+			MeanBytes: new(65_000.5), P50Bytes: new(65_536), MaxBytes: new(65_536), ShortMoves: new(uint64(1)),
+			Fallbacks: new(uint64(2)), CopiedBytes: new(uint64(131_072)), Completions: new(uint64(8_988)), CopiedCompletions: new(uint64(8_988)),
+		}
+		r.Streams[i].Server.Mover = &result.Mover{
+			Name: plan.Splice, PipeSize: new(131_072), Calls: new(uint64(20_006)), Bytes: new(r.Streams[i].Server.ReceivedBytes),
+			MeanBytes: new(61_234.0), P50Bytes: new(61_440), MaxBytes: new(131_072), ShortMoves: new(uint64(0)),
+			Fallbacks: new(uint64(0)), CopiedBytes: new(uint64(0)),
+		}
+	}
+	r.Stalls = []result.Stall{{Stream: 2, Direction: plan.ClientToServer, Start: 1.0004, Length: 0.3, Bytes: 5, Median: 4.2e9, At: r.Intervals[1].Streams[1]}}
 	return r
 }
 

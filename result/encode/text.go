@@ -195,7 +195,11 @@ func movers(b *bytes.Buffer, r *result.Run) {
 			m := end.e.Mover
 			bytes := func(n int) string { return units.Size(float64(n)) }
 			copied := show(m.CopiedBytes, size)
-			if m.Completions != nil {
+			switch {
+			case m.Completions == nil:
+			case *m.CopiedCompletions == *m.Completions:
+				copied = "all sends"
+			default:
 				copied = fmt.Sprintf("%d of %d sends", *m.CopiedCompletions, *m.Completions)
 			}
 			rows = append(rows, []string{
