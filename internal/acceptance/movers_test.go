@@ -214,12 +214,18 @@ func TestMoverCalls(t *testing.T) {
 	t.Run("splice to splice", func(t *testing.T) {
 		t.Parallel()
 		o, client, srv := tracedMovers(t, append(total, "--send", "splice", "--receive", "splice", "--pipe-size", "100000:30000")...)
-		checkCalls(t, client.of("splice", 2), 4, "0", bytes, 131072)
+		checkCalls(t, client.of("splice", 2), 4, "0", bytes, 1<<20)
 		if len(client.of("sendto", 0)) > 0 || len(srv.of("recvfrom", 0)) > 0 {
 			t.Error("payload was copied too")
 		}
+		// Always the whole standing pipe, which holds more than its size if its
+		// slots hold more than a page.
 		tees := client.with("tee", "")
-		checkCalls(t, tees, 2, "SPLICE_F_NONBLOCK", len(tees)*131072, 131072)
+		if len(tees) == 0 || tees[0].number() < 131072 {
+			t.Errorf("tee: %v", tees)
+		} else {
+			checkCalls(t, tees, 2, "SPLICE_F_NONBLOCK", len(tees)*tees[0].number(), tees[0].number())
+		}
 		checkCalls(t, srv.of("splice", 0), 4, "0", bytes, 131072)
 		for end, want := range map[sockopt.End]struct {
 			trace      *moverTrace
