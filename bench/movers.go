@@ -52,13 +52,15 @@ var moverPairs = []moverPair{
 	{plan.Splice, plan.Splice, mib, false},
 }
 
-// side is the pair as a side on gperf. A message is as large as the pipe, or a
-// MiB; one receive call asks for what fits its mover.
+// side is the pair as a side on gperf. A message of vmsplice is as large as the
+// pipe, others' a MiB; one receive call asks for what fits its mover.
 func (p moverPair) side(gperf *tool, cpus *[2]int) side {
 	t := test{size: mib, receive: 128 * kib, streams: 1, cpus: cpus, more: []string{"--send", p.send, "--receive", p.receive}}
 	label := p.send + " -> " + p.receive
 	if p.pipe > 0 {
-		t.size = p.pipe
+		if p.send == plan.Vmsplice {
+			t.size = p.pipe
+		}
 		t.more = append(t.more, "--pipe-size", strconv.Itoa(p.pipe))
 		label += ", pipe " + size(p.pipe)
 	}

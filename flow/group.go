@@ -275,6 +275,11 @@ func (g *Group) closeStreams() {
 		_ = unix.Close(s.fd)
 		s.closeMovers()
 	}
+	for _, w := range g.workers {
+		for _, c := range w.closers {
+			_ = c.Close() // pipes and memory: nothing was to be kept
+		}
+	}
 }
 
 // err is what ended the first stream that failed, nil if none did yet.

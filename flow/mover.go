@@ -81,11 +81,10 @@ func (s *stream) newSender(m *Moving) (splice.Sender, error) {
 		content = splice.Pattern()
 	}
 	if m.Send == plan.Splice {
-		standing, err := splice.NewStanding(m.PipeSize, content)
+		standing, err := s.worker.standingPipe(m.PipeSize, content)
 		if err != nil {
 			return nil, err
 		}
-		s.closers = append(s.closers, standing)
 		tee, err := splice.NewTee(standing, m.Flags)
 		if err != nil {
 			return nil, err
@@ -96,11 +95,10 @@ func (s *stream) newSender(m *Moving) (splice.Sender, error) {
 	if m.Send == plan.Sendfile && m.File != nil {
 		return splice.NewSendfile(m.File)
 	}
-	payload, err := splice.NewPayload(content, min(s.chunk, s.group.cfg.SendSize))
+	payload, err := s.worker.pages(content, min(s.chunk, s.group.cfg.SendSize))
 	if err != nil {
 		return nil, err
 	}
-	s.closers = append(s.closers, payload)
 	switch m.Send {
 	case plan.Sendfile:
 		return splice.NewSendfile(payload.File())
@@ -115,6 +113,39 @@ func (s *stream) newSender(m *Moving) (splice.Sender, error) {
 		return splice.NewZerocopy(payload, s.fd)
 	}
 	return nil, fmt.Errorf("unknown mover %q", m.Send)
+}
+
+// standingPipe is the pipe from which the worker's streams tee, made for the
+// first of them. One with wide slots makes the fewest calls; without a loopback
+// device it can't be made, and one of pages serves.
+func (w *worker) standingPipe(size int, content []byte) (*splice.Standing, error) {
+	if w.standing != nil {
+		return w.standing, nil
+	}
+	var limit *splice.LimitError
+	standing, err := splice.NewWideStanding(size, content)
+	if err != nil && !errors.As(err, &limit) {
+		standing, err = splice.NewStanding(size, content)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.standing, w.closers = standing, append(w.closers, standing)
+	return standing, nil
+}
+
+// pages are what the worker's streams send of without copying, made for the first
+// of them.
+func (w *worker) pages(content []byte, size int) (*splice.Payload, error) {
+	if w.payload != nil {
+		return w.payload, nil
+	}
+	payload, err := splice.NewPayload(content, size)
+	if err != nil {
+		return nil, err
+	}
+	w.payload, w.closers = payload, append(w.closers, payload)
+	return payload, nil
 }
 
 func (s *stream) newReceiver(m *Moving) (splice.Receiver, error) {

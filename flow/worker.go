@@ -2,6 +2,7 @@ package flow
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/internal/sys"
+	"gperf/splice"
 )
 
 // A worker is one locked thread. In the blocking engine it drives one stream
@@ -19,6 +21,12 @@ type worker struct {
 	send    []byte // buffers, of which all its streams send and into which they receive
 	receive []byte
 	latency *hdrhistogram.Histogram // requesters only
+
+	// What its streams' movers share: a thread's own, for pages that several CPUs
+	// count references to are slow.
+	standing *splice.Standing
+	payload  *splice.Payload
+	closers  []io.Closer
 
 	tid  int
 	cpus []int // affinity read back; nil: unpinned

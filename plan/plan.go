@@ -116,6 +116,7 @@ const (
 	DefaultDuration    = 10 * time.Second
 	DefaultMessageSize = 128 << 10 // per send and per receive call, as iperf3
 	DefaultDiscardSize = 1 << 20   // per call that drops
+	DefaultSpliceSize  = 1 << 20   // per message that is spliced
 	DefaultRRSize      = 1         // request and response, as netperf
 )
 
@@ -262,7 +263,10 @@ func (t *Test) Normalise() {
 		setDefault(&end.Receive, Read)
 		// A call of a mover should be able to fill its pipe, and a discard to drop
 		// all that there is.
-		if end.Send == Splice || end.Send == Vmsplice {
+		switch end.Send {
+		case Splice: // whose pipe holds more than its size
+			setDefault(&end.SendSize, max(DefaultSpliceSize, end.PipeSize))
+		case Vmsplice:
 			setDefault(&end.SendSize, max(DefaultMessageSize, end.PipeSize))
 		}
 		switch end.Receive {
