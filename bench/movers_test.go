@@ -24,7 +24,7 @@ func TestMoverPairFlags(t *testing.T) {
 		{moverPair{send: plan.Write, receive: plan.Discard}, "write -> discard",
 			"-m 1048576 --receive-size 1048576 --send write --receive discard -d 1"},
 		{moverPair{send: plan.Splice, receive: plan.Splice, pipe: 64 * kib}, "splice -> splice, pipe 64K",
-			"-m 65536 --receive-size 65536 --send splice --receive splice --pipe-size 65536 -d 1"},
+			"-m 1048576 --receive-size 65536 --send splice --receive splice --pipe-size 65536 -d 1"},
 		{moverPair{send: plan.Splice, receive: plan.Read, pipe: mib}, "splice -> read, pipe 1M",
 			"-m 1048576 --receive-size 131072 --send splice --receive read --pipe-size 1048576 -d 1"},
 	} {
