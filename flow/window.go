@@ -88,6 +88,8 @@ func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 		err = g.ticks(ctx, win, openAt, half)
 	}
 
+	// Whether the streams ended by themselves: once stopped, all do.
+	finished := g.allEnded()
 	closing := g.sample(result.LastTick)
 	// From here on the workers are free to end in any way: what they meet is
 	// the end of the test, not an error.
@@ -98,7 +100,7 @@ func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 	case err != nil:
 	case g.cfg.Role == plan.Requester && win.Duration > 0:
 		closing.AtNs = g.closeAt.Load()
-	case g.cfg.Role.Measures() && win.Duration == 0 && g.allEnded():
+	case g.cfg.Role.Measures() && win.Duration == 0 && finished:
 		// The last tick may have come between the end and the news of it.
 		closing.AtNs = max(g.lastEnd(), half.Series[len(half.Series)-1].AtNs)
 	}
@@ -125,7 +127,7 @@ func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 		}
 		half.Threads = append(half.Threads, t)
 	}
-	if g.cfg.Role.Measures() && win.Duration == 0 && g.allEnded() {
+	if g.cfg.Role.Measures() && win.Duration == 0 && finished {
 		// The other end waits for its last byte's acknowledgement, which may be
 		// a delayed one: a FIN carries it now. (After a cut it would come in the
 		// middle of something.)
