@@ -214,7 +214,7 @@ func TestDiagnosis(t *testing.T) {
 			var s *server
 			about(func() { s = serve(t, place{ns: far}, "--listen", far.Addr4.String()+":0") })
 			var said []string
-			for range 3 { // other processes may be the bound of one
+			for range 6 { // other processes may be the bound of one
 				var p *process
 				about(func() {
 					p = start(t, place{ns: near}, append([]string{"client", "-J", s.addr.String(), "-d", "0.4"}, c.args...)...)
