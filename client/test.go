@@ -160,7 +160,7 @@ func (x *test) greet(ctx context.Context) (net.Conn, error) {
 	x.remote = remote
 	server := remote.String()
 	x.run.Server = &server
-	c, err := controlConn(fd)
+	c, err := sys.ControlConn(fd)
 	if err != nil {
 		return nil, err
 	}
@@ -174,18 +174,6 @@ func (x *test) greet(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	return c, nil
-}
-
-// controlConn makes a net.Conn of a connected descriptor. (Only the control
-// connection is one: Go sets options of its own on it.)
-func controlConn(fd int) (net.Conn, error) {
-	if err := sys.TuneControl(fd); err != nil {
-		_ = unix.Close(fd)
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), "control")
-	defer f.Close()
-	return net.FileConn(f)
 }
 
 // check tries this end's knobs before any traffic.
@@ -205,7 +193,7 @@ func (x *test) hello(ctx context.Context, c net.Conn) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })
 	defer stop()
 	conn := control.NewConn(c)
-	x.ours = randomHex(nonceSize)
+	x.ours = control.NewNonce()
 	if err := conn.Send(control.TypeHello, control.Hello{
 		Magic: control.Magic, Version: control.Current, Program: "gperf " + x.cfg.Build.Version, Nonce: x.ours,
 	}); err != nil {
@@ -251,8 +239,6 @@ func (x *test) foreign(ctx context.Context, err error) error {
 	}
 	return refuse("connect", fmt.Errorf("%s: closed the connection without a hello: no gperf server, or this client is not allowed (%w)", x.remote, err))
 }
-
-const nonceSize = 32 // bytes
 
 // setUp takes the test from the plan to connected, audited sockets with workers
 // that wait for the start.

@@ -25,6 +25,7 @@ package control
 
 import (
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -418,6 +419,13 @@ func peerName(program string) string {
 		return "the other end"
 	}
 	return strconv.Quote(program)
+}
+
+// NewNonce returns 32 random bytes in hex.
+func NewNonce() string {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // never fails, says its documentation
+	return hex.EncodeToString(b)
 }
 
 // Authenticate is HMAC-SHA256 in hex over a nonce and what is to be proved.

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -90,7 +89,7 @@ type greeting struct{ theirs, nonce string }
 func (s *Server) serve(fd int, peer netip.AddrPort) {
 	log := s.log.With("peer", peer)
 	local, _ := sys.Names(fd)
-	c, err := controlConn(fd)
+	c, err := sys.ControlConn(fd)
 	if err != nil {
 		log.Error("control connection", "error", err)
 		return
@@ -157,19 +156,6 @@ func (x *session) farewell(c net.Conn) {
 // farewellWait bounds the wait for a client to close.
 const farewellWait = 2 * time.Second
 
-// controlConn makes a net.Conn of a control connection: quick (TCP_NODELAY,
-// which Go sets), ahead of bulk data in the queues of this host, and given up
-// when the peer acknowledges nothing.
-func controlConn(fd int) (net.Conn, error) {
-	if err := sys.TuneControl(fd); err != nil {
-		_ = unix.Close(fd)
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), "control")
-	defer f.Close() // FileConn has a descriptor of its own
-	return net.FileConn(f)
-}
-
 // greet exchanges hellos.
 func (s *Server) greet(c net.Conn, conn *control.Conn) (g greeting, err error) {
 	_ = c.SetDeadline(time.Now().Add(s.cfg.Limits.Patience))
@@ -187,7 +173,7 @@ func (s *Server) greet(c net.Conn, conn *control.Conn) (g greeting, err error) {
 	}
 	g.theirs = hello.Nonce
 	if s.cfg.Secret != nil {
-		g.nonce = randomHex(nonceSize)
+		g.nonce = control.NewNonce()
 	}
 	// The client hears our version even if theirs is not acceptable: it then
 	// says the same.
@@ -195,14 +181,6 @@ func (s *Server) greet(c net.Conn, conn *control.Conn) (g greeting, err error) {
 		Magic: control.Magic, Version: control.Current, Program: s.cfg.Program, Nonce: g.nonce,
 	})
 	return g, cmp.Or(control.CheckHello(&hello), err)
-}
-
-const nonceSize = 32 // bytes
-
-func randomHex(bytes int) string {
-	b := make([]byte, bytes)
-	_, _ = rand.Read(b) // never fails, says its documentation
-	return hex.EncodeToString(b)
 }
 
 // refusal is an error that the client is told in these words.

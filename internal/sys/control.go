@@ -2,6 +2,8 @@ package sys
 
 import (
 	"fmt"
+	"net"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,6 +15,20 @@ const ControlTimeout = 10 * time.Second
 // controlPriority is the highest that needs no privilege (socket(7)). Queueing
 // disciplines that look at it send control messages ahead of bulk data.
 const controlPriority = 6
+
+// ControlConn makes a net.Conn of a connected descriptor, which it takes over:
+// the control connection, the only one that may be one, for Go sets options of
+// its own on it. It is quick (TCP_NODELAY, which Go sets), ahead of bulk data in
+// the queues of this host, and given up when the peer acknowledges nothing.
+func ControlConn(fd int) (net.Conn, error) {
+	if err := TuneControl(fd); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "control")
+	defer f.Close() // FileConn has a descriptor of its own
+	return net.FileConn(f)
+}
 
 // TuneControl sets the options of a control connection, never used on data
 // sockets: TCP_USER_TIMEOUT and SO_PRIORITY. (Go's net package adds TCP_NODELAY
