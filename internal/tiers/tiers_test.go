@@ -46,6 +46,8 @@ var layout = [][]folder{
 	{{"bench", []string{unixPkg}}, {"cmd/...", []string{cliPkg, termPkg, unixPkg}}},
 	{{"lab", []string{netlink, netns, unixPkg}}, {"sweep", nil}, {"compare", nil}, {"report", nil}},
 	{{"netperf", nil}},
+	{{"netperf/output", nil}},
+	{{"netperf/options", nil}, {"netperf/wire", nil}},
 	{{"client", []string{unixPkg}}, {"server", []string{unixPkg}}},
 	{{"endpoint", nil}},
 	{{"flow", []string{hdrPkg, unixPkg}}, {"control", nil}, {"host", []string{netlink, procfs, unixPkg}}},
@@ -77,10 +79,11 @@ var leaves = []string{"sockopt", "splice", "stats"}
 // which is what they may not import because of it.
 var (
 	pure = map[string][]string{
-		"control": {"os"}, // for os.ErrDeadlineExceeded
-		"plan":    nil,
-		"result":  nil,
-		"stats":   nil,
+		"control":      {"os"}, // for os.ErrDeadlineExceeded
+		"netperf/wire": nil,
+		"plan":         nil,
+		"result":       nil,
+		"stats":        nil,
 	}
 	impure = []string{"net", "os", "os/exec", "syscall", unixPkg}
 )
