@@ -1,6 +1,7 @@
 package sys
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
@@ -66,4 +67,49 @@ func Names(fd int) (local, peer netip.AddrPort) {
 		peer = AddrPort(sa)
 	}
 	return local, peer
+}
+
+// A RawAddr is an address in the form that the system calls take, so that a loop
+// which connects again and again need not convert it each time. IPv4's form is
+// the shorter one, at the beginning of IPv6's.
+type RawAddr struct {
+	raw  unix.RawSockaddrInet6
+	size uint32
+}
+
+// NewRawAddr is the form of ap, in which Sockaddr finds the scope.
+func NewRawAddr(ap netip.AddrPort) (RawAddr, error) {
+	sa, err := Sockaddr(ap)
+	if err != nil {
+		return RawAddr{}, err
+	}
+	var a RawAddr
+	switch sa := sa.(type) {
+	case *unix.SockaddrInet4:
+		a.raw.Family, a.size = unix.AF_INET, unix.SizeofSockaddrInet4
+		a.raw.Flowinfo = binary.NativeEndian.Uint32(sa.Addr[:]) // where IPv4 has its address
+	case *unix.SockaddrInet6:
+		a.raw.Family, a.size = unix.AF_INET6, unix.SizeofSockaddrInet6
+		a.raw.Addr, a.raw.Scope_id = sa.Addr, sa.ZoneId
+	}
+	a.SetPort(ap.Port())
+	return a, nil
+}
+
+// SetPort changes the port.
+func (a *RawAddr) SetPort(port uint16) {
+	var b [2]byte
+	binary.BigEndian.PutUint16(b[:], port)
+	a.raw.Port = binary.NativeEndian.Uint16(b[:])
+}
+
+// Addr is the address without the port, an IPv4-mapped one as IPv4, and without
+// its scope.
+func (a *RawAddr) Addr() netip.Addr {
+	if a.raw.Family == unix.AF_INET {
+		var b [4]byte
+		binary.NativeEndian.PutUint32(b[:], a.raw.Flowinfo)
+		return netip.AddrFrom4(b)
+	}
+	return netip.AddrFrom16(a.raw.Addr).Unmap()
 }

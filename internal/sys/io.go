@@ -5,6 +5,7 @@
 package sys
 
 import (
+	"encoding/binary"
 	"sync/atomic"
 	"unsafe"
 
@@ -70,3 +71,66 @@ func EpollWait(epoll int, events []unix.EpollEvent, ns int64) (int, unix.Errno) 
 
 // noPwait2 is set when the kernel has no epoll_pwait2.
 var noPwait2 atomic.Bool
+
+// Connect is connect(2), under the conditions of Send: SO_SNDTIMEO bounds it, and
+// it then returns EINPROGRESS while the handshake goes on.
+func Connect(fd int, to *RawAddr) unix.Errno {
+	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&to.raw)), uintptr(to.size))
+	return errno
+}
+
+// Bind is bind(2).
+func Bind(fd int, to *RawAddr) unix.Errno {
+	_, _, errno := unix.RawSyscall(unix.SYS_BIND, uintptr(fd), uintptr(unsafe.Pointer(&to.raw)), uintptr(to.size))
+	return errno
+}
+
+// Accept is accept4(2) with SOCK_CLOEXEC, under the conditions of Send:
+// SO_RCVTIMEO of the listener bounds it, with EAGAIN, and is inherited by what
+// it accepts, as is SO_SNDTIMEO. from receives the peer's address.
+func Accept(fd int, from *RawAddr) (int, unix.Errno) {
+	from.size = uint32(unsafe.Sizeof(from.raw))
+	n, _, errno := unix.RawSyscall6(unix.SYS_ACCEPT4, uintptr(fd), uintptr(unsafe.Pointer(&from.raw)), uintptr(unsafe.Pointer(&from.size)), unix.SOCK_CLOEXEC, 0, 0)
+	return int(n), errno
+}
+
+// Socket is socket(2) with SOCK_CLOEXEC.
+func Socket(family, kind, protocol int) (int, unix.Errno) {
+	fd, _, errno := unix.RawSyscall(unix.SYS_SOCKET, uintptr(family), uintptr(kind|unix.SOCK_CLOEXEC), uintptr(protocol))
+	return int(fd), errno
+}
+
+// Close is close(2) of a socket without SO_LINGER, which can't block.
+func Close(fd int) { _, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
+
+// SetTimeouts sets SO_RCVTIMEO and SO_SNDTIMEO, see socket(7), to ns nanoseconds.
+func SetTimeouts(fd int, ns int64) unix.Errno {
+	tv := unix.NsecToTimeval(ns)
+	for _, name := range []uintptr{unix.SO_RCVTIMEO, unix.SO_SNDTIMEO} {
+		_, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, name, uintptr(unsafe.Pointer(&tv)), unsafe.Sizeof(tv), 0)
+		if errno != 0 {
+			return errno
+		}
+	}
+	return 0
+}
+
+// SetInt is setsockopt(2) of an option that is an int.
+func SetInt(fd, level, name, value int) unix.Errno {
+	v := int32(value)
+	_, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), uintptr(level), uintptr(name), uintptr(unsafe.Pointer(&v)), unsafe.Sizeof(v), 0)
+	return errno
+}
+
+// SocketDrops is how many packets the kernel has dropped at the socket since it
+// was made (the ninth word of SO_MEMINFO, from Linux 4.12; linux/sock_diag.h tells
+// of it); false where the kernel doesn't say.
+func SocketDrops(fd int) (uint64, bool) {
+	const drops, words = 8, 9
+	var b [words * 4]byte
+	n, err := Getsockopt(fd, unix.SOL_SOCKET, unix.SO_MEMINFO, b[:])
+	if err != nil || n < len(b) {
+		return 0, false
+	}
+	return uint64(binary.NativeEndian.Uint32(b[drops*4:])), true
+}
