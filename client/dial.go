@@ -1,18 +1,21 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"gperf/control"
 	"gperf/internal/sys"
 )
 
@@ -72,10 +75,10 @@ func resolve(ctx context.Context, host string, family int) ([]netip.Addr, error)
 	return addrs, nil
 }
 
-// begin makes a non-blocking socket, prepares it, binds it to bind if that's
+// begin makes a non-blocking socket of that kind (SOCK_STREAM, SOCK_DGRAM), prepares it, binds it to bind if that's
 // valid, and begins to connect it.
-func begin(to netip.AddrPort, bind netip.Addr, protocol int, prepare func(fd int) error) (fd int, err error) {
-	fd, err = unix.Socket(sys.Family(to.Addr()), unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, protocol)
+func begin(to netip.AddrPort, bind netip.Addr, kind, protocol int, prepare func(fd int) error) (fd int, err error) {
+	fd, err = unix.Socket(sys.Family(to.Addr()), kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, protocol)
 	if err != nil {
 		return -1, os.NewSyscallError("socket", err)
 	}
@@ -164,6 +167,49 @@ func push(ctx context.Context, fd int, b []byte) error {
 	return nil
 }
 
+// introduce sends b on connected UDP sockets, each its own, until each has come
+// back once: the other end then knows the socket.
+func introduce(ctx context.Context, fds []int, b func(i int) []byte) (int, error) {
+	const least, most = 20 * time.Millisecond, time.Second
+	known := make([]bool, len(fds))
+	waiting := make([]unix.PollFd, len(fds))
+	for i, fd := range fds {
+		waiting[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+	}
+	var echo [control.PreambleSize + 1]byte
+	again, left := least, len(fds)
+	for next := time.Now(); left > 0; {
+		if now := time.Now(); !now.Before(next) {
+			for i, fd := range fds {
+				if known[i] {
+					continue
+				}
+				// What comes of an earlier one, such as ECONNREFUSED, is told by
+				// the time running out: the server may not be there yet.
+				_ = unix.Send(fd, b(i), unix.MSG_NOSIGNAL)
+			}
+			next, again = now.Add(again), min(2*again, most)
+		}
+		if _, err := unix.Poll(waiting, int(min(pollSlice, time.Until(next)+time.Millisecond)/time.Millisecond)); err != nil && !errors.Is(err, unix.EINTR) {
+			return 0, os.NewSyscallError("poll", err)
+		}
+		for i, fd := range fds {
+			if waiting[i].Fd < 0 || waiting[i].Revents == 0 {
+				continue
+			}
+			n, _, err := unix.Recvfrom(fd, echo[:], unix.MSG_DONTWAIT)
+			if err == nil && bytes.Equal(echo[:n], b(i)) {
+				known[i], waiting[i].Fd = true, -1
+				left--
+			}
+		}
+		if ctx.Err() != nil && left > 0 {
+			return slices.Index(known, false), context.Cause(ctx)
+		}
+	}
+	return 0, nil
+}
+
 // dial connects a control connection to the first of the addresses that
 // accepts, and returns its descriptor. Each address gets an equal share of the
 // time that is left, so that a silent one doesn't use up all of it.
@@ -193,7 +239,7 @@ func dialOne(ctx context.Context, to netip.AddrPort, bind netip.Addr, n int) (in
 		ctx, cancel = context.WithTimeoutCause(ctx, share, fmt.Errorf("no answer within %v", share.Round(time.Millisecond)))
 		defer cancel()
 	}
-	fd, err := begin(to, bind, 0, func(int) error { return nil })
+	fd, err := begin(to, bind, unix.SOCK_STREAM, 0, func(int) error { return nil })
 	if err != nil {
 		return -1, err
 	}

@@ -257,9 +257,13 @@ func (x *test) setUp(ctx context.Context, end *endpoint.Endpoint) error {
 	end.Host = x.run.Hosts.Client
 	x.settleClock()
 	began := sys.Monotonic()
-	sockets, err := x.connect(ctx, netip.AddrPortFrom(x.remote.Addr(), uint16(ready.Port)), token, end)
+	to := netip.AddrPortFrom(x.remote.Addr(), uint16(ready.Port))
+	sockets, err := x.connect(ctx, to, token, end)
 	if err != nil {
 		return err
+	}
+	if x.cfg.Plan.Type.Carrier() == plan.Connections {
+		end.Connections.Dialer = x.dialer(to, token, ready.Greeted)
 	}
 	x.run.Setup.Data = since(began)
 	if err := end.Prepare(sockets); err != nil { // which owns the sockets now
@@ -368,8 +372,13 @@ func (x *test) connect(ctx context.Context, to netip.AddrPort, token [control.To
 		return refuse(kind, fmt.Errorf("connect data stream %d of %d to %s: %w", i+1, n, to, err))
 	}
 	fds := make([]int, 0, n)
+	kind := unix.SOCK_STREAM
+	datagrams := x.cfg.Plan.Type.Carrier() == plan.Datagrams
+	if datagrams {
+		kind = unix.SOCK_DGRAM
+	}
 	for i := range n {
-		fd, err := begin(to, x.cfg.Bind, knobs.Protocol(), func(fd int) error {
+		fd, err := begin(to, x.cfg.Bind, kind, knobs.Protocol(), func(fd int) error {
 			return knobs.Apply(fd, sockopt.Client, sockopt.BeforeConnect, o)
 		})
 		if err != nil {
@@ -385,11 +394,19 @@ func (x *test) connect(ctx context.Context, to netip.AddrPort, token [control.To
 	if i, err := await(ctx, fds); err != nil {
 		return sockets, fail(i, "connect", err)
 	}
-	var wire []byte
-	for i, fd := range fds {
-		wire = control.Preamble{Token: token, Stream: uint32(i + 1)}.Append(wire[:0])
-		if err := push(ctx, fd, wire); err != nil {
+	preamble := func(i int) []byte {
+		return control.Preamble{Token: token, Stream: uint32(i + 1)}.Append(nil)
+	}
+	if datagrams {
+		if i, err := introduce(ctx, fds, preamble); err != nil {
 			return sockets, fail(i, "connect", err)
+		}
+	}
+	for i, fd := range fds {
+		if !datagrams {
+			if err := push(ctx, fd, preamble(i)); err != nil {
+				return sockets, fail(i, "connect", err)
+			}
 		}
 		if err := unix.SetNonblock(fd, false); err != nil {
 			return sockets, fail(i, "internal", err)
@@ -403,6 +420,22 @@ func (x *test) connect(ctx context.Context, to netip.AddrPort, token [control.To
 		end.Streams = append(end.Streams, sockopt.StreamReadings{Stream: i + 1, Effective: knobs.Read(fd, sockopt.Client)})
 	}
 	return sockets, nil
+}
+
+// dialer says how the connections of a connection test are made, beside the
+// standing ones: with the same knobs and, if they come to the server's common
+// port, with a preamble before each request, as stream 0.
+func (x *test) dialer(to netip.AddrPort, token [control.TokenSize]byte, greeted bool) *flow.Dialer {
+	knobs, o := x.cfg.Plan.Client.Knobs, x.options()
+	d := &flow.Dialer{To: to, Bind: x.cfg.Bind, Protocol: knobs.Protocol()}
+	if greeted {
+		d.Greeting = control.Preamble{Token: token}.Append(nil)
+	}
+	if len(knobs) > 0 {
+		d.Prepare = func(fd int) error { return knobs.Apply(fd, sockopt.Client, sockopt.BeforeConnect, o) }
+		d.Connected = func(fd int) error { return knobs.Apply(fd, sockopt.Client, sockopt.AfterPreamble, o) }
+	}
+	return d
 }
 
 func closeAll(sockets []flow.Socket) {

@@ -114,6 +114,9 @@ type Ready struct {
 	Token string       `json:"token"` // TokenSize bytes in hex
 	MAC   string       `json:"mac,omitempty"`
 	Host  *result.Host `json:"host"` // the server's machine
+	// Greeted is set when each connection of a connection test begins with a
+	// preamble, as stream 0.
+	Greeted bool `json:"greeted,omitempty"`
 }
 
 // Audit is the server's audit, or a piece of it.

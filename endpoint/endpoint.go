@@ -32,6 +32,8 @@ type Endpoint struct {
 	Before host.Counters
 	// Files are what this end's movers read from and write to.
 	Files flow.Files
+	// Connections are where a connection test's come from.
+	Connections flow.Connections
 	// OtherTests is how many other tests this process has begun to run, now.
 	OtherTests func() int
 
@@ -50,7 +52,7 @@ func (e *Endpoint) Prepare(sockets []flow.Socket) error {
 		}
 	}
 	var err error
-	if e.test, err = flow.NewTest(e.Plan, e.End, sockets, e.Files); err == nil {
+	if e.test, err = flow.NewTest(e.Plan, e.End, sockets, e.Files, e.Connections); err == nil {
 		e.pipes[0] = e.test.Pipes()
 	}
 	return err

@@ -1,6 +1,10 @@
 package flow
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"gperf/internal/sys"
+)
 
 // sendLoop is the blocking loop of a bulk sender.
 func sendLoop(s *stream) {
@@ -35,9 +39,11 @@ func (s *stream) sendMessage(flags int) outcome {
 			s.spend(n)
 		}
 	}
+	began := s.callBegins()
 	if o := s.sendRest(flags); o != progress {
 		return o
 	}
+	s.callEnds(began)
 	if s.limit > 0 && s.sent.Load() == s.limit {
 		return ended
 	}
@@ -65,7 +71,9 @@ func (s *stream) receiveMessage(flags int) outcome {
 	if s.limit > 0 {
 		into = into[:min(uint64(len(into)), s.limit-s.received.Load())]
 	}
+	began := s.callBegins()
 	n, o := s.receiveInto(into, flags)
+	s.callEnds(began)
 	switch {
 	case o != progress:
 		return o
@@ -75,4 +83,18 @@ func (s *stream) receiveMessage(flags int) outcome {
 		return ended
 	}
 	return progress
+}
+
+// callBegins and callEnds time one call, if that was asked for.
+func (s *stream) callBegins() int64 {
+	if !s.group.cfg.TimeCalls {
+		return 0
+	}
+	return sys.Monotonic()
+}
+
+func (s *stream) callEnds(began int64) {
+	if began != 0 {
+		s.worker.record(s.worker.latency, sys.Monotonic()-began)
+	}
 }

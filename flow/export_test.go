@@ -26,7 +26,7 @@ func (g *Group) Ended() <-chan struct{} { return g.ended }
 // Next is when a stream that is paced to rate (bits per second), and whose next
 // message may go at due, may send another one after one of n bytes at now.
 func Next(rate, due, now int64, n int) int64 {
-	p := pacedTo(rate)
+	p := pacedTo(rate, Pause{})
 	p.dueAt = due
 	return p.next(now, n)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -191,7 +192,7 @@ func newMatch(t *testing.T, p *plan.Test, b buffers) *match {
 	}
 	m := &match{plan: p}
 	for end, sockets := range map[sockopt.End][]flow.Socket{sockopt.Client: one, sockopt.Server: two} {
-		x, err := flow.NewTest(p, end, sockets, flow.Files{})
+		x, err := flow.NewTest(p, end, sockets, flow.Files{}, flow.Connections{})
 		must(t, err)
 		t.Cleanup(x.Close)
 		s := &side{
@@ -362,3 +363,6 @@ func signal(tid int) error {
 	}
 	return nil
 }
+
+// standing are the test types whose streams are a TCP connection each.
+var standing = slices.DeleteFunc(plan.Types(), func(t plan.Type) bool { return t.Carrier() != plan.Connection })

@@ -55,32 +55,69 @@ type Socket struct{ Stream, FD int }
 type Config struct {
 	Direction                        plan.Direction
 	Role                             plan.Role
-	SendSize, ReceiveSize            int      // bytes per call; bulk roles
-	RequestSize, ResponseSize, Burst int      // request/response roles
-	Limits                           []uint64 // of each stream: bytes or transactions; nil: none
-	Moving                           Moving   // bulk roles
-	Rate                             int64    // bits per second of each stream; senders; 0: unpaced
-	Threads                          int      // of the epoll engine; 0: the blocking engine
-	CPUs                             []int    // for the threads in turn; nil: unpinned
+	Carrier                          plan.Carrier
+	SendSize, ReceiveSize            int           // bytes per call; bulk roles
+	RequestSize, ResponseSize, Burst int           // request/response roles
+	Limits                           []uint64      // of each stream: bytes or transactions; nil: none
+	Moving                           Moving        // bulk roles
+	Rate                             int64         // bits per second of each stream; senders; 0: unpaced
+	Pause                            Pause         // between bursts of operations; zero: none
+	ResponseTimeout                  time.Duration // after which a datagram's response is given up; 0: never
+	Dialer                           *Dialer       // of a requester that connects for each transaction
+	Acceptor                         Acceptor      // of its responder
+	Threads                          int           // of the epoll engine; 0: the blocking engine
+	CPUs                             []int         // for the threads in turn; nil: unpinned
+
+	// For peers that speak another protocol than gperf's own:
+
+	// UntilEOF makes the peer's end of a stream, or an empty datagram, the end
+	// of it and no error.
+	UntilEOF bool
+	// Plain is set when datagrams carry payload only: no number and no time.
+	Plain bool
+	// TimeCalls records how long each call of a bulk role took.
+	TimeCalls bool
 }
 
 // A role is what the loops of one role are made of. A new loop is a new row.
 type role struct {
 	loop          func(*stream)                   // blocking engine: to the end
-	ready         func(*stream) (outcome, uint32) // epoll engine: one turn, and what to await next
+	ready         func(*stream) (outcome, uint32) // epoll engine: one turn, and what to await next; nil: it has none
 	first         uint32                          // what to await first
 	send, receive func(*Config) int               // buffer sizes, bytes
 	latency       bool
 }
 
-var roles = map[plan.Role]*role{
-	plan.Sender:    {sendLoop, sendReady, unix.EPOLLOUT, payloadBuffer, none, false},
-	plan.Receiver:  {receiveLoop, receiveReady, unix.EPOLLIN, none, func(c *Config) int { return c.ReceiveSize }, false},
-	plan.Requester: {requestLoop, requestReady, unix.EPOLLOUT, func(c *Config) int { return c.RequestSize }, burstBuffer, true},
-	plan.Responder: {respondLoop, respondReady, unix.EPOLLIN, func(c *Config) int { return c.ResponseSize }, func(c *Config) int { return c.RequestSize }, false},
+// A task is what a role does with a carrier.
+type task struct {
+	carrier plan.Carrier
+	role    plan.Role
 }
 
-func none(*Config) int { return 0 }
+var roles = map[task]*role{
+	{plan.Connection, plan.Sender}:    {sendLoop, sendReady, unix.EPOLLOUT, payloadBuffer, none, false},
+	{plan.Connection, plan.Receiver}:  {receiveLoop, receiveReady, unix.EPOLLIN, none, receiveSize, false},
+	{plan.Connection, plan.Requester}: {requestLoop, requestReady, unix.EPOLLOUT, requestSize, burstBuffer, true},
+	{plan.Connection, plan.Responder}: {respondLoop, respondReady, unix.EPOLLIN, responseSize, requestSize, false},
+
+	{plan.Connections, plan.Requester}: {connectLoop, nil, 0, greetedRequest, responseBuffer, true},
+	{plan.Connections, plan.Responder}: {acceptLoop, nil, 0, responseSize, requestSize, false},
+
+	{plan.Datagrams, plan.Sender}:    {sendDatagrams, nil, 0, payloadBuffer, none, false},
+	{plan.Datagrams, plan.Receiver}:  {receiveDatagrams, nil, 0, none, receiveSize, false},
+	{plan.Datagrams, plan.Requester}: {requestDatagrams, nil, 0, requestSize, responseBuffer, true},
+	{plan.Datagrams, plan.Responder}: {respondDatagrams, nil, 0, responseSize, requestBuffer, false},
+}
+
+func none(*Config) int           { return 0 }
+func receiveSize(c *Config) int  { return c.ReceiveSize }
+func requestSize(c *Config) int  { return c.RequestSize }
+func responseSize(c *Config) int { return c.ResponseSize }
+
+// requestBuffer and responseBuffer have room for a byte too many, which tells an
+// empty or a wrong message.
+func requestBuffer(c *Config) int  { return c.RequestSize + 1 }
+func responseBuffer(c *Config) int { return c.ResponseSize + 1 }
 
 // payloadBuffer is the bulk sender's: a message; if the payload shows its
 // position, wherever in the pattern a message begins.
@@ -127,10 +164,14 @@ const never = 1<<63 - 1
 // NewGroup takes over the sockets and prepares their workers: threads, CPUs,
 // buffers. The workers wait for Start. On error the sockets are closed.
 func NewGroup(cfg Config, sockets []Socket) (*Group, error) {
-	role, ok := roles[cfg.Role]
-	if !ok {
+	role, ok := roles[task{cfg.Carrier, cfg.Role}]
+	if !ok || cfg.Threads > 0 && role.ready == nil {
 		closeSockets(sockets)
-		return nil, fmt.Errorf("flow: unknown role %q", cfg.Role)
+		return nil, fmt.Errorf("flow: no loop for role %q of carrier %d with %d threads", cfg.Role, cfg.Carrier, cfg.Threads)
+	}
+	if cfg.Carrier == plan.Connections && cfg.Dialer == nil && cfg.Acceptor == nil {
+		closeSockets(sockets)
+		return nil, errors.New("flow: a connection test needs a dialer or an acceptor")
 	}
 	g := &Group{
 		cfg: cfg, role: role, polled: cfg.Threads > 0,
@@ -153,6 +194,9 @@ func NewGroup(cfg Config, sockets []Socket) (*Group, error) {
 		g.streams = append(g.streams, s)
 	}
 	for _, s := range g.streams {
+		if t := g.cfg.ResponseTimeout; t > 0 && t < Timeout {
+			sys.SetTimeouts(s.fd, int64(t))
+		}
 		if err := s.equip(&g.cfg.Moving); err != nil {
 			g.closeStreams()
 			return nil, err
@@ -179,17 +223,28 @@ func (g *Group) newStream(i int, socket Socket) *stream {
 	if g.cfg.Limits != nil {
 		s.limit = g.cfg.Limits[i]
 	}
+	s.pacer = pacedTo(g.cfg.Rate, g.cfg.Pause)
 	switch g.cfg.Role {
 	case plan.Sender:
-		s.pacer = pacedTo(g.cfg.Rate)
 	case plan.Requester:
 		s.need = g.cfg.ResponseSize
-		s.began = make([]int64, g.cfg.Burst)
+		s.began = make([]int64, ringSize(&g.cfg))
 	case plan.Responder:
 		s.need = g.cfg.RequestSize
 	case plan.Receiver:
+		if g.cfg.Carrier == plan.Datagrams && !g.cfg.Plain {
+			s.seen = new(seen)
+		}
 	}
 	return s
+}
+
+// ringSize is how many requests a stream remembers the beginning of.
+func ringSize(c *Config) int {
+	if c.Carrier == plan.Datagrams {
+		return datagramRing(c)
+	}
+	return c.Burst
 }
 
 // startThreads gives each worker its buffers and its thread.
@@ -199,12 +254,18 @@ func (g *Group) startThreads() error {
 	ready := make(chan error, len(g.workers))
 	var errs []error
 	for i, w := range g.workers {
-		if g.role.latency {
+		if g.role.latency || g.cfg.TimeCalls {
 			w.latency = stats.NewHistogram()
+		}
+		if g.cfg.Dialer != nil {
+			w.connects = stats.NewHistogram()
 		}
 		var err1, err2 error
 		w.send, err1 = buffer(g.role.send(&g.cfg))
 		w.receive, err2 = buffer(g.role.receive(&g.cfg))
+		if g.cfg.Dialer != nil && err1 == nil {
+			copy(w.send, g.cfg.Dialer.Greeting)
+		}
 		if g.cfg.Moving.Verify && err1 == nil {
 			for at := 0; at < len(w.send); at += splice.PatternPeriod {
 				copy(w.send[at:], pattern)
@@ -253,6 +314,9 @@ func (g *Group) Close() {
 		}
 		for _, s := range g.streams {
 			_ = unix.Shutdown(s.fd, unix.SHUT_RDWR) // ENOTCONN: the peer was first
+		}
+		if g.cfg.Acceptor != nil {
+			g.cfg.Acceptor.Stop()
 		}
 		for _, w := range g.workers {
 			<-w.done
@@ -310,10 +374,48 @@ func (g *Group) sample(tick int) result.Sample {
 	return s
 }
 
+// tcp is the sample's other columns: of TCP_INFO and, where datagrams or
+// connections are the carrier, of what can happen to them.
+func (g *Group) tcp(infos []sockopt.TCPInfo) map[string][]uint64 {
+	all := columns(infos)
+	add := func(name string, of func(*stream) uint64) {
+		column := make([]uint64, len(g.streams))
+		for i, s := range g.streams {
+			column[i] = of(s)
+		}
+		all[name] = column
+	}
+	load := func(name string, of func(*stream) *atomic.Uint64) {
+		add(name, func(s *stream) uint64 { return of(s).Load() })
+	}
+	switch (task{g.cfg.Carrier, g.cfg.Role}) {
+	case task{plan.Connections, plan.Requester}:
+		load(result.ConnectErrors, func(s *stream) *atomic.Uint64 { return &s.errors })
+	case task{plan.Datagrams, plan.Sender}:
+		load(result.SendErrors, func(s *stream) *atomic.Uint64 { return &s.errors })
+	case task{plan.Datagrams, plan.Requester}:
+		load(result.LostTransactions, func(s *stream) *atomic.Uint64 { return &s.lost })
+	case task{plan.Datagrams, plan.Receiver}:
+		if !g.cfg.Plain {
+			load(result.ExpectedDatagrams, func(s *stream) *atomic.Uint64 { return &s.expected })
+			load(result.OutOfOrder, func(s *stream) *atomic.Uint64 { return &s.outOfOrder })
+			load(result.Duplicates, func(s *stream) *atomic.Uint64 { return &s.duplicates })
+			load(result.JitterNs, func(s *stream) *atomic.Uint64 { return &s.jitter })
+		}
+		if _, ok := sys.SocketDrops(g.streams[0].fd); ok {
+			add(result.SocketDrops, func(s *stream) uint64 { n, _ := sys.SocketDrops(s.fd); return n })
+		}
+	}
+	return all
+}
+
 // infos reads TCP_INFO of every stream into buf, which has room for all; nil
 // where it can't be read.
 func (g *Group) infos(buf []byte) []sockopt.TCPInfo {
 	infos := make([]sockopt.TCPInfo, len(g.streams))
+	if g.cfg.Carrier != plan.Connection {
+		return infos // of the connections that carried the payload nothing is left
+	}
 	for i, s := range g.streams {
 		at := i * sockopt.TCPInfoSize
 		if info, err := sockopt.ReadTCPInfo(s.fd, buf[at:at+sockopt.TCPInfoSize:at+sockopt.TCPInfoSize]); err == nil {

@@ -10,23 +10,33 @@ import (
 // behind catches up with at most maxBurst's worth of the rate at once; what it
 // missed beyond that it has missed.
 type pacer struct {
-	perByte float64 // ns; 0: not paced
-	dueAt   int64   // monotonic ns at which the next message may begin
+	perByte float64 // ns; 0: not paced by a rate
+	pause   Pause
+	allowed int   // operations that may still go before the next pause
+	dueAt   int64 // monotonic ns at which the next message may begin
+}
+
+// A Pause holds a stream back after every Burst messages (or transactions) until
+// Every has passed since the first of them could go. Zero: no pauses.
+type Pause struct {
+	Burst int
+	Every time.Duration
 }
 
 // maxBurst bounds what a paced stream sends at once, unless a single message is
 // larger.
 const maxBurst = time.Millisecond
 
-// pacedTo returns a pacer for a rate in bits per second; 0: none.
-func pacedTo(bitsPerSecond int64) pacer {
-	if bitsPerSecond == 0 {
-		return pacer{}
+// pacedTo returns a pacer for a rate in bits per second, 0: none, or for pauses.
+func pacedTo(bitsPerSecond int64, pause Pause) pacer {
+	p := pacer{pause: pause, allowed: pause.Burst}
+	if bitsPerSecond > 0 {
+		p.perByte = 8e9 / float64(bitsPerSecond)
 	}
-	return pacer{perByte: 8e9 / float64(bitsPerSecond)}
+	return p
 }
 
-func (p *pacer) paced() bool { return p.perByte > 0 }
+func (p *pacer) paced() bool { return p.perByte > 0 || p.pause.Burst > 0 }
 
 // due reports whether the next message, or the rest of one, may go now.
 func (s *stream) due() bool { return s.left > 0 || sys.Monotonic() >= s.dueAt }
@@ -36,6 +46,18 @@ func (p *pacer) spend(n int) { p.dueAt = p.next(sys.Monotonic(), n) }
 
 // next is when the message after one of n bytes may go, if that one goes now.
 func (p *pacer) next(now int64, n int) int64 {
+	if p.pause.Burst > 0 {
+		since := p.dueAt
+		if since == 0 {
+			since = now
+		}
+		if p.allowed--; p.allowed > 0 {
+			return since
+		}
+		p.allowed = p.pause.Burst
+		// Bursts that were missed are not made up for.
+		return max(since+int64(p.pause.Every), now)
+	}
 	return max(p.dueAt, now-int64(maxBurst)) + int64(float64(n)*p.perByte)
 }
 

@@ -191,7 +191,7 @@ func TestPinning(t *testing.T) {
 		}
 	}
 	for engine, threads := range engines {
-		for _, typ := range plan.Types() {
+		for _, typ := range standing {
 			p := &plan.Test{Type: typ, Duration: plan.Seconds(50 * time.Millisecond), Streams: 3}
 			p.Client.CPUs, p.Client.Threads, p.Server.Threads = allowed, threads, threads
 			m := newMatch(t, p, buffers{})
@@ -247,7 +247,7 @@ func TestRefusedSocketsAreClosed(t *testing.T) {
 	e, f := unixPair(t)
 	own(t, d)
 	own(t, f)
-	if _, err := flow.NewTest(p, 0, []flow.Socket{{Stream: 1, FD: c}, {Stream: 2, FD: e}}, flow.Files{}); err == nil {
+	if _, err := flow.NewTest(p, 0, []flow.Socket{{Stream: 1, FD: c}, {Stream: 2, FD: e}}, flow.Files{}, flow.Connections{}); err == nil {
 		t.Skip("this machine has 1024 CPUs")
 	}
 	if fdOpen(c) || fdOpen(e) {

@@ -16,6 +16,7 @@ type transactor struct {
 	began       []int64 // when the sending of the outstanding requests began; a ring
 	begun       uint64  // requests sent whole
 	outstanding int     // of them, those whose response is not complete
+	oldest      uint64  // datagrams: all requests before this one are answered or given up
 	sending     bool    // a request is under way
 	done        uint64  // transactions completed and counted
 	now         int64   // the latest clock reading
@@ -28,6 +29,12 @@ type transactor struct {
 func requestLoop(s *stream) {
 	s.now = sys.Monotonic()
 	for !s.stopped() {
+		if s.paced() && s.outstanding == 0 {
+			if !s.awaitDue() {
+				continue
+			}
+			s.spend(0)
+		}
 		if s.fill(true) == ended || s.take(0) == ended {
 			return
 		}
@@ -115,17 +122,18 @@ func (s *stream) take(flags int) outcome {
 // complete counts the oldest outstanding transaction as done now, if the window
 // is open.
 func (s *stream) complete() outcome {
-	start := s.began[(s.begun-uint64(s.outstanding))%uint64(len(s.began))]
+	began := s.began[(s.begun-uint64(s.outstanding))%uint64(len(s.began))]
 	s.outstanding--
+	return s.answered(began)
+}
+
+// answered counts a transaction that began then and is done now, if the window
+// is open.
+func (s *stream) answered(began int64) outcome {
 	if s.now < s.group.openAt.Load() {
 		return progress // warm-up
 	}
-	latency := s.worker.latency
-	if latency.RecordValue(s.now-start) != nil {
-		// Beyond the histogram's range: it counts as the highest value that it
-		// can hold rather than vanish.
-		_ = latency.RecordValue(latency.HighestTrackableValue())
-	}
+	s.worker.record(s.worker.latency, s.now-began)
 	s.done++
 	s.transactions.Store(s.done)
 	if s.done == s.limit {

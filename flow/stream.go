@@ -28,6 +28,12 @@ type counters struct {
 	shortSends    atomic.Uint64 // sends cut short by the kernel
 	interruptions atomic.Uint64 // calls that moved nothing: EINTR, EAGAIN
 	transactions  atomic.Uint64 // completed inside the window; answered, at a responder
+	errors        atomic.Uint64 // sends or connects that failed and were not tried again
+	lost          atomic.Uint64 // requests whose response didn't come in time
+	expected      atomic.Uint64 // datagrams by their numbers: the highest so far, and one
+	outOfOrder    atomic.Uint64 // datagrams that came after one with a higher number
+	duplicates    atomic.Uint64 // datagrams that had come already
+	jitter        atomic.Uint64 // ns, as RFC 3550 smoothes it
 	_             [cacheLine]byte
 }
 
@@ -48,6 +54,9 @@ type stream struct {
 	movers
 	pacer
 	transactor
+	*seen                           // a receiver's of numbered datagrams
+	number        uint64            // of the next datagram to be sent
+	connectErrors map[string]uint64 // connects that failed, by the name of the error
 
 	// The epoll engine's: the events it awaits, the stream's index in its
 	// worker, whether and where it waits in the worker's schedule.
@@ -113,7 +122,7 @@ func (e broken) Unwrap() error        { return e.error }
 
 // closedEarly notes that the peer ended the stream while it should have gone on.
 func (s *stream) closedEarly() outcome {
-	if s.stopped() {
+	if s.stopped() || s.group.cfg.UntilEOF {
 		return ended
 	}
 	return s.fail(broken{fmt.Errorf("stream %d: the peer closed the connection after %d bytes", s.id, s.received.Load())})

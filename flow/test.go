@@ -57,6 +57,13 @@ type Test struct {
 // null device. They stay their owner's.
 type Files struct{ Source, Sink *os.File }
 
+// Connections is where the streams of a connection test get theirs: the
+// requester's from a Dialer, the responder's from an Acceptor.
+type Connections struct {
+	Dialer   *Dialer
+	Acceptor Acceptor
+}
+
 // MaxBlocking is how many streams of one direction the blocking engine takes
 // unless the plan asks for the epoll engine: beyond that, threads cost more than
 // they gain.
@@ -67,7 +74,7 @@ func Streams(t *plan.Test) int { return t.Streams * len(t.Directions()) }
 
 // NewTest prepares end's side of the plan on the connected sockets, one for
 // each stream, of which it takes over the ownership.
-func NewTest(t *plan.Test, end sockopt.End, sockets []Socket, files Files) (*Test, error) {
+func NewTest(t *plan.Test, end sockopt.End, sockets []Socket, files Files, connections Connections) (*Test, error) {
 	slices.SortFunc(sockets, func(a, b Socket) int { return cmp.Compare(a.Stream, b.Stream) })
 	own := t.End(end)
 	x := &Test{plan: t, end: end}
@@ -77,12 +84,12 @@ func NewTest(t *plan.Test, end sockopt.End, sockets []Socket, files Files) (*Tes
 		return nil, err
 	}
 	threads := own.Threads
-	if threads == 0 && t.Streams > MaxBlocking {
+	if threads == 0 && t.Streams > MaxBlocking && t.Type.Carrier() == plan.Connection {
 		threads = cmp.Or(len(own.CPUs), runtime.NumCPU())
 	}
 	for i, d := range t.Directions() {
 		cfg := Config{
-			Direction: d, Role: d.Role(end),
+			Direction: d, Role: d.Role(end), Carrier: t.Type.Carrier(),
 			SendSize: own.SendSize, ReceiveSize: own.ReceiveSize,
 			RequestSize: t.RequestSize, ResponseSize: t.ResponseSize, Burst: t.Burst,
 			Moving: Moving{
@@ -90,6 +97,7 @@ func NewTest(t *plan.Test, end sockopt.End, sockets []Socket, files Files) (*Tes
 				More: own.More, Verify: t.Verify, File: files.Source, Sink: files.Sink,
 			},
 			Rate: own.Rate, Threads: threads, CPUs: own.CPUs,
+			ResponseTimeout: time.Duration(t.ResponseTimeout), Dialer: connections.Dialer, Acceptor: connections.Acceptor,
 		}
 		// A responder serves for as long as it's asked.
 		if t.Limited() && cfg.Role != plan.Responder {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sys/unix"
 
 	"gperf/internal/sys"
@@ -34,7 +35,14 @@ type Window struct {
 	// interval's (or one each progressEvery when there are none), the closing
 	// one. It must not block.
 	Live func(result.Sample)
+	// Own makes the window this end's own business, whatever its role: it opens
+	// with the workers and closes by this end's clock or when the streams have
+	// ended. It's for peers that speak another protocol than gperf's.
+	Own bool
 }
+
+// measures reports whether this end's clock, or its streams, close the window.
+func (g *Group) measures(win *Window) bool { return g.cfg.Role.Measures() || win.Own }
 
 const (
 	progressEvery = 250 * time.Millisecond // of live samples when no intervals were asked for
@@ -62,7 +70,7 @@ func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 	openAt, err := g.begin(ctx, win)
 	opening := g.sample(0)
 	infos := g.infos(g.infoBuffer())
-	opening.TCP = columns(infos)
+	opening.TCP = g.tcp(infos)
 	cpu := g.threadCPU()
 	for _, s := range g.streams {
 		s.moved = readMover(s.mover())
@@ -95,12 +103,12 @@ func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 	// the end of the test, not an error.
 	g.stopped.Store(true)
 	infos = g.infos(g.infoBuffer())
-	closing.TCP = columns(infos)
+	closing.TCP = g.tcp(infos)
 	switch {
 	case err != nil:
 	case g.cfg.Role == plan.Requester && win.Duration > 0:
 		closing.AtNs = g.closeAt.Load()
-	case g.cfg.Role.Measures() && win.Duration == 0 && finished:
+	case g.measures(&win) && win.Duration == 0 && finished:
 		// The last tick may have come between the end and the news of it.
 		closing.AtNs = max(g.lastEnd(), half.Series[len(half.Series)-1].AtNs)
 	}
@@ -127,7 +135,7 @@ func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 		}
 		half.Threads = append(half.Threads, t)
 	}
-	if g.cfg.Role.Measures() && win.Duration == 0 && finished {
+	if g.cfg.Role.Measures() && !win.Own && win.Duration == 0 && finished {
 		// The other end waits for its last byte's acknowledgement, which may be
 		// a delayed one: a FIN carries it now. (After a cut it would come in the
 		// middle of something.)
@@ -147,7 +155,7 @@ func (g *Group) begin(ctx context.Context, win Window) (openAt int64, err error)
 		win.Opening()
 	}
 	err = win.Begin()
-	if err == nil && g.cfg.Role.Measures() {
+	if err == nil && g.cfg.Role.Measures() && !win.Own {
 		_, err = g.await(ctx, never, win.Began, win.Cut)
 	}
 	openAt = sys.Monotonic() + int64(win.Warmup)
@@ -172,7 +180,7 @@ func (g *Group) begin(ctx context.Context, win Window) (openAt int64, err error)
 
 // setEdges tells a requester's workers the edges of the window.
 func (g *Group) setEdges(openAt int64, win Window) {
-	if win.Duration > 0 && g.cfg.Role.Measures() {
+	if win.Duration > 0 && g.measures(&win) {
 		g.closeAt.Store(openAt + int64(win.Duration))
 	}
 	g.openAt.Store(openAt)
@@ -200,7 +208,7 @@ func (g *Group) ticks(ctx context.Context, win Window, openAt int64, half *resul
 			return nil
 		}
 		if record {
-			s.TCP = columns(g.infos(scratch))
+			s.TCP = g.tcp(g.infos(scratch))
 			g.queued(s.TCP)
 		}
 		// A late tick makes one longer interval, never an invented one.
@@ -229,7 +237,7 @@ func (g *Group) ticks(ctx context.Context, win Window, openAt int64, half *resul
 // awaitEdge waits until the edge of an interval, or until the window is over.
 func (g *Group) awaitEdge(ctx context.Context, edge int64, win Window) (over bool, err error) {
 	switch {
-	case !g.cfg.Role.Measures():
+	case !g.measures(&win):
 		over, err = g.await(ctx, edge, win.Closed)
 		if over && err == nil && win.Duration == 0 {
 			// The other end has every byte; the snapshot waits for their
@@ -239,8 +247,11 @@ func (g *Group) awaitEdge(ctx context.Context, edge int64, win Window) (over boo
 		return over, err
 	case win.Duration == 0:
 		return g.await(ctx, edge, g.ended, win.Cut)
+	case win.Own: // whose peer may end the streams
+		over, err = g.await(ctx, edge, g.ended, win.Cut)
+	default:
+		over, err = g.await(ctx, edge, win.Cut)
 	}
-	over, err = g.await(ctx, edge, win.Cut)
 	if over {
 		g.closeAt.Store(sys.Monotonic()) // a requester counts by it
 	}
@@ -362,14 +373,20 @@ func (g *Group) Finish(half *result.Half) error {
 		if g.role.latency {
 			closing.Transactions[i] = s.transactions.Load()
 		}
+		h.ConnectErrors = s.connectErrors
 	}
 	for i, w := range g.workers {
-		if w.latency == nil {
-			continue
-		}
-		var err error
-		if half.Threads[i].Latency, err = stats.EncodeHistogram(w.latency); err != nil {
-			return err
+		for _, h := range []struct {
+			from *hdrhistogram.Histogram
+			to   *string
+		}{{w.latency, &half.Threads[i].Latency}, {w.connects, &half.Threads[i].Connects}} {
+			if h.from == nil {
+				continue
+			}
+			var err error
+			if *h.to, err = stats.EncodeHistogram(h.from); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -85,7 +85,7 @@ func total(column []uint64) (sum uint64) {
 // came before.
 func TestWindow(t *testing.T) {
 	eachEngine(t, func(t *testing.T, threads int) {
-		for _, typ := range plan.Types() {
+		for _, typ := range standing {
 			p := timed(typ, threads)
 			m := newMatch(t, p, buffers{})
 			began := sys.Monotonic()
@@ -141,7 +141,7 @@ func TestWindow(t *testing.T) {
 // the end none at all.
 func TestLateTicks(t *testing.T) {
 	t.Parallel()
-	for _, typ := range plan.Types() {
+	for _, typ := range standing {
 		t.Run(string(typ), func(t *testing.T) {
 			t.Parallel()
 			p := timed(typ, 0)
@@ -193,7 +193,7 @@ func ticks(series []result.Sample) (all []int) {
 // An early end is no error: both ends have complete, shorter windows.
 func TestCut(t *testing.T) {
 	eachEngine(t, func(t *testing.T, threads int) {
-		for _, typ := range plan.Types() {
+		for _, typ := range standing {
 			for _, when := range []string{"at once", "in the warm-up", "in the window", "by count"} {
 				p := timed(typ, threads)
 				p.Duration, p.Warmup = plan.Seconds(time.Hour), 0
@@ -237,7 +237,7 @@ func TestCut(t *testing.T) {
 // A context that ends, ends the test with its cause and what was measured.
 func TestCancel(t *testing.T) {
 	eachEngine(t, func(t *testing.T, threads int) {
-		for _, typ := range plan.Types() {
+		for _, typ := range standing {
 			p := timed(typ, threads)
 			p.Duration, p.Warmup = plan.Seconds(time.Hour), 0
 			m := newMatch(t, p, buffers{})
@@ -305,7 +305,7 @@ func TestSilentPeer(t *testing.T) {
 				if tt.end == sockopt.Server {
 					must(t, unix.Shutdown(far, unix.SHUT_WR)) // the responder ends
 				}
-				x, err := flow.NewTest(&tt.plan, tt.end, []flow.Socket{{Stream: 1, FD: fd}}, flow.Files{})
+				x, err := flow.NewTest(&tt.plan, tt.end, []flow.Socket{{Stream: 1, FD: fd}}, flow.Files{}, flow.Connections{})
 				must(t, err)
 				defer x.Close()
 				begun := time.Now()
@@ -334,7 +334,7 @@ func TestSilentPeer(t *testing.T) {
 // An end that can't tell the other that it begins doesn't begin.
 func TestBeginFails(t *testing.T) {
 	t.Parallel()
-	for _, typ := range plan.Types() {
+	for _, typ := range standing {
 		m := newMatch(t, timed(typ, 0), buffers{})
 		refused := errors.New("no connection")
 		link := m.client.link(m.server)

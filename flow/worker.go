@@ -20,7 +20,9 @@ type worker struct {
 	streams []*stream
 	send    []byte // buffers, of which all its streams send and into which they receive
 	receive []byte
-	latency *hdrhistogram.Histogram // requesters only
+	// latency is of a requester's transactions, or of timed calls; connects is
+	// of the connects in it.
+	latency, connects *hdrhistogram.Histogram
 
 	// What its streams' movers share: a thread's own, for pages that several CPUs
 	// count references to are slow.
@@ -103,3 +105,11 @@ func (w *worker) pin(cpu int) error {
 
 // maxCPUs is how many CPUs a mask of unix.CPUSet's size holds.
 const maxCPUs = 1024
+
+// record puts a duration in ns into h. One beyond the histogram's range counts as
+// the highest that it can hold rather than vanish.
+func (w *worker) record(h *hdrhistogram.Histogram, ns int64) {
+	if h.RecordValue(ns) != nil {
+		_ = h.RecordValue(h.HighestTrackableValue())
+	}
+}

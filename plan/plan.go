@@ -29,6 +29,10 @@ const (
 	TCPStream Type = "TCP_STREAM" // the client sends, the server receives
 	TCPMaerts Type = "TCP_MAERTS" // the server sends, the client receives
 	TCPRR     Type = "TCP_RR"     // request and response over a standing connection
+	TCPCRR    Type = "TCP_CRR"    // connect, request, response and close, again and again
+	TCPCC     Type = "TCP_CC"     // connect and close, again and again
+	UDPStream Type = "UDP_STREAM" // the client sends datagrams, the server receives
+	UDPRR     Type = "UDP_RR"     // request and response in datagrams
 )
 
 // Direction is the way in which the payload of a stream travels.
@@ -56,27 +60,49 @@ const (
 // the direction: the receiver's, or the requester's.
 func (r Role) Measures() bool { return r == Receiver || r == Requester }
 
+// Carrier is what carries the payload of a stream.
+type Carrier int
+
+// The carriers.
+const (
+	Connection  Carrier = iota // one standing TCP connection
+	Connections                // a TCP connection for each transaction
+	Datagrams                  // UDP
+)
+
 // row is what a test type fixes. Adding a type is adding a row here and a loop
 // in flow.
 type row struct {
 	doc        string
 	directions []Direction
+	carrier    Carrier
 }
 
 var rows = map[Type]row{
-	TCPStream: {"bulk transfer, client to server", []Direction{ClientToServer}},
-	TCPMaerts: {"bulk transfer, server to client", []Direction{ServerToClient}},
-	TCPRR:     {"request and response over one connection", []Direction{Both}},
+	TCPStream: {"bulk transfer, client to server", []Direction{ClientToServer}, Connection},
+	TCPMaerts: {"bulk transfer, server to client", []Direction{ServerToClient}, Connection},
+	TCPRR:     {"request and response over one connection", []Direction{Both}, Connection},
+	TCPCRR:    {"connect, request, response and close", []Direction{Both}, Connections},
+	TCPCC:     {"connect and close", []Direction{Both}, Connections},
+	UDPStream: {"datagrams, client to server", []Direction{ClientToServer}, Datagrams},
+	UDPRR:     {"request and response in datagrams", []Direction{Both}, Datagrams},
 }
 
 // Types returns the test types in the order in which help lists them.
-func Types() []Type { return []Type{TCPStream, TCPMaerts, TCPRR} }
+func Types() []Type {
+	return []Type{TCPStream, TCPMaerts, TCPRR, TCPCRR, TCPCC, UDPStream, UDPRR}
+}
 
 // Doc is one line about the type, empty for an unknown one.
 func (t Type) Doc() string { return rows[t].doc }
 
+// Carrier is what carries the payload of the type's streams.
+func (t Type) Carrier() Carrier { return rows[t].carrier }
+
 // RequestResponse reports whether the type counts transactions, not bytes.
-func (t Type) RequestResponse() bool { return t == TCPRR }
+func (t Type) RequestResponse() bool {
+	return len(rows[t].directions) == 1 && rows[t].directions[0] == Both
+}
 
 // Role is what end does in direction d.
 func (d Direction) Role(end sockopt.End) Role {
@@ -105,6 +131,13 @@ const (
 	MaxLiveStreams = 1000    // their samples travel whole, in one frame each
 	MinRate        = 1000    // bit/s
 	MaxRate        = 1 << 50 // bit/s
+	// MaxDatagram is the largest payload of UDP over IPv4, see udp(7), and
+	// MinDatagram what the number and the time of a UDP_STREAM's datagram take.
+	MaxDatagram = 65507
+	MinDatagram = 16
+	// MaxThreadStreams is how many streams a test takes that needs a thread for
+	// each: those of connection tests and of UDP.
+	MaxThreadStreams = 256
 	// MaxSamples bounds streams x intervals: about 150 bytes of memory each on
 	// either end.
 	MaxSamples = 4 << 20
@@ -118,28 +151,32 @@ const (
 	DefaultDiscardSize = 1 << 20   // per call that drops
 	DefaultSpliceSize  = 1 << 20   // per message that is spliced
 	DefaultRRSize      = 1         // request and response, as netperf
+	DefaultDatagram    = 1400      // of UDP_STREAM: what fits into a frame almost everywhere
+	// DefaultResponseTimeout is after what time a UDP_RR's request counts as lost.
+	DefaultResponseTimeout = time.Second
 )
 
 // Test is one test, normalised: every default is filled in. It is what the
 // client sends to the server and what the result shows as "plan".
 type Test struct {
-	Type         Type    `json:"test" doc:"test type as netperf writes it"`
-	Duration     Seconds `json:"duration_seconds" doc:"length of the measuring window in seconds; null when bytes or transactions end the test"`
-	Warmup       Seconds `json:"warmup_seconds" doc:"time in seconds before the window opens, left out of every figure"`
-	Interval     Seconds `json:"interval_seconds" doc:"length of a reporting interval in seconds; null: none"`
-	Bytes        int64   `json:"bytes" doc:"payload bytes that end the test, the sum over the streams of each direction; 0: no such limit"`
-	Transactions int64   `json:"transactions" doc:"transactions that end the test, the sum over the streams; 0: no such limit"`
-	Streams      int     `json:"streams" doc:"number of parallel streams in each direction"`
-	RequestSize  int     `json:"request_size_bytes" doc:"bytes of a request (request/response tests; else 0)"`
-	ResponseSize int     `json:"response_size_bytes" doc:"bytes of a response (request/response tests; else 0)"`
-	Burst        int     `json:"burst" doc:"transactions outstanding at once per stream (request/response tests; else 0)"`
-	Bidir        bool    `json:"bidir" doc:"streams in both directions at once, on connections of their own"`
-	ForceBuffers bool    `json:"force_buffers" doc:"buffers were set with SO_SNDBUFFORCE and SO_RCVBUFFORCE"`
-	AllowClamp   bool    `json:"allow_clamp" doc:"a clamped or raised knob was to be a warning, not an error"`
-	Verify       bool    `json:"verify" doc:"the payload shows its position, and the receiving ends check every byte"`
-	LiveStreams  bool    `json:"live_streams" doc:"interval samples of every stream travel during the test, not totals only"`
-	Client       End     `json:"client" doc:"what the client's end was asked for"`
-	Server       End     `json:"server" doc:"what the server's end was asked for"`
+	Type            Type    `json:"test" doc:"test type as netperf writes it"`
+	Duration        Seconds `json:"duration_seconds" doc:"length of the measuring window in seconds; null when bytes or transactions end the test"`
+	Warmup          Seconds `json:"warmup_seconds" doc:"time in seconds before the window opens, left out of every figure"`
+	Interval        Seconds `json:"interval_seconds" doc:"length of a reporting interval in seconds; null: none"`
+	Bytes           int64   `json:"bytes" doc:"payload bytes that end the test, the sum over the streams of each direction; 0: no such limit"`
+	Transactions    int64   `json:"transactions" doc:"transactions that end the test, the sum over the streams; 0: no such limit"`
+	Streams         int     `json:"streams" doc:"number of parallel streams in each direction"`
+	RequestSize     int     `json:"request_size_bytes" doc:"bytes of a request (request/response tests; else 0)"`
+	ResponseSize    int     `json:"response_size_bytes" doc:"bytes of a response (request/response tests; else 0)"`
+	Burst           int     `json:"burst" doc:"transactions outstanding at once per stream (request/response tests; else 0)"`
+	ResponseTimeout Seconds `json:"response_timeout_seconds" doc:"time after which a request of UDP_RR without a response counts as lost; null in other tests"`
+	Bidir           bool    `json:"bidir" doc:"streams in both directions at once, on connections of their own"`
+	ForceBuffers    bool    `json:"force_buffers" doc:"buffers were set with SO_SNDBUFFORCE and SO_RCVBUFFORCE"`
+	AllowClamp      bool    `json:"allow_clamp" doc:"a clamped or raised knob was to be a warning, not an error"`
+	Verify          bool    `json:"verify" doc:"the payload shows its position, and the receiving ends check every byte"`
+	LiveStreams     bool    `json:"live_streams" doc:"interval samples of every stream travel during the test, not totals only"`
+	Client          End     `json:"client" doc:"what the client's end was asked for"`
+	Server          End     `json:"server" doc:"what the server's end was asked for"`
 }
 
 // Movers are the ways in which an end can move the bytes of a bulk test. Splice,
@@ -249,9 +286,18 @@ func (t *Test) Normalise() {
 		t.Streams = 1
 	}
 	if t.Type.RequestResponse() {
-		setDefault(&t.RequestSize, DefaultRRSize)
-		setDefault(&t.ResponseSize, DefaultRRSize)
+		if t.Type != TCPCC {
+			setDefault(&t.RequestSize, DefaultRRSize)
+			setDefault(&t.ResponseSize, DefaultRRSize)
+		}
 		setDefault(&t.Burst, 1)
+	}
+	switch t.Type {
+	case UDPStream:
+		setDefault(&t.Client.SendSize, DefaultDatagram)
+		setDefault(&t.Server.ReceiveSize, MaxDatagram)
+	case UDPRR:
+		setDefault(&t.ResponseTimeout, Seconds(DefaultResponseTimeout))
 	}
 	for _, end := range []*End{&t.Client, &t.Server} {
 		if end.Rate > 0 && end.SendSize == 0 {
@@ -350,13 +396,23 @@ func (t *Test) Validate() error {
 	if t.LiveStreams && t.Streams > MaxLiveStreams {
 		return fmt.Errorf("live_streams: %d streams are more than the %d whose samples can be shown as they come", t.Streams, MaxLiveStreams)
 	}
+	if err := t.validateCarrier(); err != nil {
+		return err
+	}
 	if rr {
+		least, most := 1, MaxMessageSize
+		switch {
+		case t.Type == TCPCC:
+			least, most = 0, 0
+		case t.Type.Carrier() == Datagrams:
+			most = MaxDatagram
+		}
 		for _, size := range []struct {
 			name  string
 			bytes int
 		}{{"request_size_bytes", t.RequestSize}, {"response_size_bytes", t.ResponseSize}} {
-			if size.bytes < 1 || size.bytes > MaxMessageSize {
-				return fmt.Errorf("%s: %d is not between 1 and %d", size.name, size.bytes, MaxMessageSize)
+			if size.bytes < least || size.bytes > most {
+				return fmt.Errorf("%s: %d is not between %d and %d", size.name, size.bytes, least, most)
 			}
 		}
 		if t.Burst < 1 || t.Burst > MaxBurst {
@@ -374,6 +430,65 @@ func (t *Test) Validate() error {
 		}
 	}
 	return nil
+}
+
+// validateCarrier refuses what connection tests and UDP can't do.
+func (t *Test) validateCarrier() error {
+	c := t.Type.Carrier()
+	if udprr := t.Type == UDPRR; udprr != (t.ResponseTimeout != 0) {
+		if udprr {
+			return fmt.Errorf("response_timeout: %s needs one", t.Type)
+		}
+		return fmt.Errorf("response_timeout: %s loses no response", t.Type)
+	}
+	if t.ResponseTimeout < 0 || t.ResponseTimeout > Seconds(MaxDuration) {
+		return fmt.Errorf("response_timeout: %v is not between 0 and %v", time.Duration(t.ResponseTimeout), MaxDuration)
+	}
+	if c == Connection {
+		return nil
+	}
+	switch {
+	case t.Streams > MaxThreadStreams:
+		return fmt.Errorf("streams: %d are more than the %d of %s, each of which has its thread", t.Streams, MaxThreadStreams, t.Type)
+	case t.Client.Threads != 0 || t.Server.Threads != 0:
+		return fmt.Errorf("threads: each stream of %s has its own", t.Type)
+	case t.Bidir:
+		return fmt.Errorf("bidir: %s goes one way", t.Type)
+	case t.Verify:
+		return fmt.Errorf("verify: it checks TCP's bulk payload, not %s", t.Type)
+	case c == Connections && t.Burst != 1:
+		return fmt.Errorf("burst: %s has one transaction at a time", t.Type)
+	case c == Datagrams && t.Bytes > 0:
+		return fmt.Errorf("bytes: %s ends by time, since its last bytes may be lost", t.Type)
+	case t.Type == UDPStream && t.Client.SendSize < MinDatagram:
+		return fmt.Errorf("client: send_size_bytes: a datagram of %s has %d bytes at least, for its number and its time", t.Type, MinDatagram)
+	case t.Type == UDPStream && t.Client.SendSize > MaxDatagram:
+		return fmt.Errorf("client: send_size_bytes: %d is more than a datagram holds, %d", t.Client.SendSize, MaxDatagram)
+	case t.Type == UDPRR && t.Burst > t.maxDatagramBurst():
+		return fmt.Errorf("burst: with responses of so few bytes no more than %d requests can be told apart", t.maxDatagramBurst())
+	}
+	for _, end := range []sockopt.End{sockopt.Client, sockopt.Server} {
+		e := t.End(end)
+		if e.Send != Write || e.Receive != Read {
+			return fmt.Errorf("%s: send, receive: %s always writes and reads", end, t.Type)
+		}
+		if c == Datagrams {
+			if err := e.Knobs.CheckDatagram(); err != nil {
+				return fmt.Errorf("%s: %s: %w", end, t.Type, err)
+			}
+		}
+	}
+	return nil
+}
+
+// maxDatagramBurst is how many requests may be outstanding in a UDP_RR: the
+// shorter of request and response carries the request's number, and half of the
+// numbers serve to tell a late response from an awaited one.
+func (t *Test) maxDatagramBurst() int {
+	if min(t.RequestSize, t.ResponseSize) > 1 {
+		return 1 << 12
+	}
+	return 1 << 7 / 2
 }
 
 // validateMovers refuses what movers can't do.

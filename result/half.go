@@ -50,7 +50,9 @@ type HalfStream struct {
 	// Congestion control at the window's end, and what it says of itself.
 	Algorithm string             `json:"algorithm"`
 	CCInfo    map[string]float64 `json:"cc_info,omitempty"`
-	Error     string             `json:"error,omitempty"`
+	// ConnectErrors are the failed connects of a connection test, by error.
+	ConnectErrors map[string]uint64 `json:"connect_errors,omitempty"`
+	Error         string            `json:"error,omitempty"`
 }
 
 // A HalfThread is one worker thread of a half. In the blocking engine it drives
@@ -61,6 +63,8 @@ type HalfThread struct {
 	CPUNs   *int64     `json:"cpu_ns"`  // CPU time inside the window
 	Use     *ThreadUse `json:"use"`     // the rest of its accounts, taken just outside the window
 	Latency string     `json:"latency,omitempty"`
+	// Connects are how long the connects of a connection test took.
+	Connects string `json:"connects,omitempty"`
 }
 
 // LastTick is the tick of a series' closing sample. Ticks are numbered from 0,
@@ -86,9 +90,18 @@ type Sample struct {
 	TCP map[string][]uint64 `json:"tcp,omitempty"`
 }
 
-// PipeQueued is the one column of a sample's TCP that isn't TCP_INFO's: bytes in
-// the pipes of the streams' movers.
-const PipeQueued = "pipe_queued_bytes"
+// Columns of a sample's TCP that aren't TCP_INFO's.
+const (
+	PipeQueued        = "pipe_queued_bytes"  // in the pipes of the streams' movers
+	ConnectErrors     = "connect_errors"     // failed connects of a connection test
+	SendErrors        = "send_errors"        // datagrams that the sender's kernel refused
+	LostTransactions  = "lost_transactions"  // requests without a response in time
+	ExpectedDatagrams = "expected_datagrams" // by the highest number that came
+	OutOfOrder        = "out_of_order_datagrams"
+	Duplicates        = "duplicate_datagrams"
+	JitterNs          = "jitter_ns"
+	SocketDrops       = "socket_drops" // by the receiver's kernel, at the socket
+)
 
 // SampleFields are the fields of TCP_INFO that every sample carries.
 var SampleFields = []sockopt.TCPField{

@@ -128,6 +128,11 @@ func (m *Merger) interval(i, j int) Interval {
 		}
 		s.RcvWnd = now(to, sockopt.RcvWnd, k)
 		s.PipeQueued = queued(to, sentTo, k)
+		s.Lost = lost(from, to, k, k+1)
+		if jitter, ok := to.TCP[JitterNs]; ok {
+			us := float64(jitter[k]) / 1e3
+			s.Jitter = &us
+		}
 		if m.ids != nil {
 			s.ID = m.ids[k]
 		}

@@ -20,7 +20,7 @@ func (r *Run) Merge(client, server *Report, clock *Clock) error {
 	r.Engines = Ends[*Engine]{client.engine(), server.engine()}
 	r.Runtime = Ends[*Runtime]{client.Runtime, server.Runtime}
 	r.Counters = Ends[*Counters]{client.Counters, server.Counters}
-	latency := stats.NewHistogram()
+	latency, connects := stats.NewHistogram(), stats.NewHistogram()
 	measured := false
 	for _, d := range r.Plan.Directions() {
 		p := pair{direction: d, client: client.half(d), server: server.half(d)}
@@ -28,7 +28,7 @@ func (r *Run) Merge(client, server *Report, clock *Clock) error {
 			continue
 		}
 		measured = true
-		streams, err := p.streams(latency)
+		streams, err := p.streams(latency, connects)
 		if err != nil {
 			return err
 		}
@@ -50,6 +50,9 @@ func (r *Run) Merge(client, server *Report, clock *Clock) error {
 	}
 	var err error
 	if sum.Latency, err = stats.SummariseLatency(latency, true); err != nil {
+		return err
+	}
+	if sum.Connect, err = stats.SummariseLatency(connects, true); err != nil {
 		return err
 	}
 	sum.Sending = client.with(server)
@@ -243,10 +246,15 @@ func (p *pair) summarise(sum *Summary, clock *Clock) {
 			sum.TPS = perSecond(float64(*sum.Transactions), m.seconds())
 			seconds := m.seconds()
 			sum.Duration = &seconds
+			sum.ConnectErrors = m.connectErrors()
+			sum.LostTransactions = m.grownColumn(LostTransactions, 0, m.width())
 		}
 		return
 	}
 	f := way(o, m)
+	if m != nil {
+		f.Datagrams = p.datagrams(0, m.width())
+	}
 	if m != nil {
 		seconds := m.seconds()
 		f.Duration = &seconds
@@ -288,6 +296,7 @@ func (s *Summary) add(d *Figures) {
 	s.RTT = s.RTT.with(d.RTT)
 	if first {
 		s.StartSkew, s.StopSkew = d.StartSkew, d.StopSkew
+		s.Datagrams = d.Datagrams // UDP_STREAM goes one way
 	}
 }
 
@@ -374,7 +383,7 @@ func (r *Report) engine() *Engine {
 
 // streams are the two ends' figures of each stream side by side. Latencies are
 // merged into latency.
-func (p *pair) streams(latency *hdrhistogram.Histogram) ([]Stream, error) {
+func (p *pair) streams(latency, connects *hdrhistogram.Histogram) ([]Stream, error) {
 	n := 0
 	for _, h := range []*Half{p.client, p.server} {
 		if h == nil || len(h.Streams) == 0 {
@@ -402,22 +411,30 @@ func (p *pair) streams(latency *hdrhistogram.Histogram) ([]Stream, error) {
 		opening, closing := m.edges()
 		if p.direction != plan.Both {
 			s.Throughput = rate(closing.Received[i]-opening.Received[i], m.seconds())
+			s.Datagrams = p.datagrams(i, i+1)
 			continue
 		}
 		n := closing.Transactions[i] - opening.Transactions[i]
 		s.Transactions = &n
 	}
-	return all, p.latencies(all, latency)
+	return all, p.latencies(all, latency, connects)
 }
 
-// latencies merges the requester's histograms into total. A thread that drives
-// one stream gives that stream's own.
-func (p *pair) latencies(streams []Stream, total *hdrhistogram.Histogram) error {
+// latencies merges the requester's histograms into total and connects. A thread
+// that drives one stream gives that stream's own.
+func (p *pair) latencies(streams []Stream, total, connects *hdrhistogram.Histogram) error {
 	m := p.measure()
 	if m == nil || p.direction != plan.Both {
 		return nil
 	}
 	for _, t := range m.Threads {
+		if t.Connects != "" {
+			h, err := stats.DecodeHistogram(t.Connects)
+			if err != nil {
+				return err
+			}
+			connects.Merge(h)
+		}
 		if t.Latency == "" {
 			continue
 		}

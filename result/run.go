@@ -108,24 +108,43 @@ func (e *Ends[T]) Of(end sockopt.End) *T {
 // Bytes handed to the sender's kernel and bytes acknowledged are taken over the
 // sender's own window, which opens and closes a little apart (see the skews).
 type Figures struct {
-	Throughput    *float64       `json:"throughput_bits_per_second" doc:"payload received inside the receiver's window over that window; null in request/response tests"`
-	Duration      *float64       `json:"duration_seconds" doc:"length of the measuring end's window, as it really was"`
-	SentBytes     *uint64        `json:"sent_bytes" doc:"payload handed to the sender's kernel inside the sender's window, by calls that had returned: what is acknowledged may be ahead by up to a message per stream"`
-	AckedBytes    *uint64        `json:"acked_bytes" doc:"payload acknowledged to the sender inside its window"`
-	ReceivedBytes *uint64        `json:"received_bytes" doc:"payload received inside the receiver's window"`
-	Transactions  *uint64        `json:"transactions" doc:"transactions completed inside the requester's window"`
-	TPS           *float64       `json:"transactions_per_second" doc:"transactions over the window"`
-	Latency       *stats.Latency `json:"latency_us" doc:"latency of the transactions, microseconds"`
-	RetransSegs   *uint64        `json:"retransmitted_segments" doc:"segments retransmitted by the sending end inside its window, tail-loss probes included"`
-	RetransBytes  *uint64        `json:"retransmitted_bytes" doc:"payload bytes retransmitted"`
-	SegmentsOut   *uint64        `json:"segments_out" doc:"segments with payload sent, retransmits included"`
-	RTOEvents     *uint64        `json:"rto_events" doc:"retransmission time-outs"`
-	RTT           *RTT           `json:"rtt_us" doc:"the sending end's round-trip times, microseconds, over the streams at the window's end"`
-	SendCalls     *uint64        `json:"send_calls" doc:"send calls that moved bytes, inside the sender's window"`
-	ReceiveCalls  *uint64        `json:"receive_calls" doc:"receive calls that moved bytes, inside the receiver's window"`
-	StartSkew     *float64       `json:"start_skew_seconds" doc:"how much later the sender's window opened than the receiver's, by one clock"`
-	StopSkew      *float64       `json:"stop_skew_seconds" doc:"how much later the sender's window closed than the receiver's, by one clock"`
+	Throughput       *float64          `json:"throughput_bits_per_second" doc:"payload received inside the receiver's window over that window; null in request/response tests"`
+	Duration         *float64          `json:"duration_seconds" doc:"length of the measuring end's window, as it really was"`
+	SentBytes        *uint64           `json:"sent_bytes" doc:"payload handed to the sender's kernel inside the sender's window, by calls that had returned: what is acknowledged may be ahead by up to a message per stream"`
+	AckedBytes       *uint64           `json:"acked_bytes" doc:"payload acknowledged to the sender inside its window"`
+	ReceivedBytes    *uint64           `json:"received_bytes" doc:"payload received inside the receiver's window"`
+	Transactions     *uint64           `json:"transactions" doc:"transactions completed inside the requester's window"`
+	TPS              *float64          `json:"transactions_per_second" doc:"transactions over the window"`
+	Latency          *stats.Latency    `json:"latency_us" doc:"latency of the transactions, microseconds; in connection tests from before the connect to after the server's close"`
+	Connect          *stats.Latency    `json:"connect_latency_us" doc:"part of it until the connection stood, microseconds; null but in connection tests"`
+	ConnectErrors    map[string]uint64 `json:"connect_errors" doc:"connections of a connection test that were not made or broke, by system call and error (connect: EADDRNOTAVAIL); they are no transactions; null in other tests"`
+	LostTransactions *uint64           `json:"lost_transactions" doc:"requests in datagrams whose response did not come within response_timeout_seconds; null in other tests"`
+	Datagrams        *Datagrams        `json:"datagrams" doc:"what became of the datagrams of a UDP_STREAM; null in other tests"`
+	RetransSegs      *uint64           `json:"retransmitted_segments" doc:"segments retransmitted by the sending end inside its window, tail-loss probes included"`
+	RetransBytes     *uint64           `json:"retransmitted_bytes" doc:"payload bytes retransmitted"`
+	SegmentsOut      *uint64           `json:"segments_out" doc:"segments with payload sent, retransmits included"`
+	RTOEvents        *uint64           `json:"rto_events" doc:"retransmission time-outs"`
+	RTT              *RTT              `json:"rtt_us" doc:"the sending end's round-trip times, microseconds, over the streams at the window's end"`
+	SendCalls        *uint64           `json:"send_calls" doc:"send calls that moved bytes, inside the sender's window"`
+	ReceiveCalls     *uint64           `json:"receive_calls" doc:"receive calls that moved bytes, inside the receiver's window"`
+	StartSkew        *float64          `json:"start_skew_seconds" doc:"how much later the sender's window opened than the receiver's, by one clock"`
+	StopSkew         *float64          `json:"stop_skew_seconds" doc:"how much later the sender's window closed than the receiver's, by one clock"`
 	Sending
+}
+
+// Datagrams is what became of the datagrams of a UDP_STREAM. Loss is told by
+// their numbers, inside the receiver's window: those up to the highest that came
+// in it, less those that came.
+type Datagrams struct {
+	Sent        *uint64  `json:"sent" doc:"datagrams that the sender's kernel took, inside the sender's window"`
+	SendErrors  *uint64  `json:"send_errors" doc:"datagrams that it had no room for (ENOBUFS); they were not sent and have no number"`
+	Received    *uint64  `json:"received" doc:"datagrams received inside the receiver's window, duplicates included"`
+	Lost        *uint64  `json:"lost" doc:"datagrams that did not come"`
+	LostPercent *float64 `json:"lost_percent" doc:"lost, of those that should have come"`
+	OutOfOrder  *uint64  `json:"out_of_order" doc:"datagrams that came after one with a higher number; they are not lost"`
+	Duplicates  *uint64  `json:"duplicates" doc:"datagrams that came again"`
+	Jitter      *float64 `json:"jitter_us" doc:"variation of the transit time, smoothed as RFC 3550 says, at the window's end, microseconds; the mean over the streams"`
+	SocketDrops *uint64  `json:"socket_drops" doc:"packets that the receiver's kernel dropped at the sockets, mostly because their receive buffers were full; part of lost"`
 }
 
 // RTT gathers the smoothed round-trip times of several streams.
@@ -190,6 +209,7 @@ type Stream struct {
 	Throughput   *float64       `json:"throughput_bits_per_second" doc:"as in summary, this stream alone"`
 	Transactions *uint64        `json:"transactions" doc:"transactions completed inside the requester's window"`
 	Latency      *stats.Latency `json:"latency_us" doc:"latency of this stream's transactions, microseconds"`
+	Datagrams    *Datagrams     `json:"datagrams" doc:"as in summary, this stream alone"`
 	Client       *StreamEnd     `json:"client" doc:"the client's end of the stream"`
 	Server       *StreamEnd     `json:"server" doc:"the server's end of the stream"`
 }
@@ -292,22 +312,24 @@ type Interval struct {
 // the rest is as read at the interval's end, by the sending end (or the
 // requester).
 type IntervalStream struct {
-	ID           int     `json:"id" doc:"stream number"`
-	Bytes        uint64  `json:"bytes" doc:"payload received by the measuring end"`
-	Transactions *uint64 `json:"transactions" doc:"transactions completed; null in bulk tests"`
-	SentBytes    *uint64 `json:"sent_bytes" doc:"payload handed to the sender's kernel"`
-	AckedBytes   *uint64 `json:"acked_bytes" doc:"payload acknowledged to the sender"`
-	RetransSegs  *uint64 `json:"retransmitted_segments" doc:"segments retransmitted"`
-	RetransBytes *uint64 `json:"retransmitted_bytes" doc:"payload bytes retransmitted"`
-	RTOEvents    *uint64 `json:"rto_events" doc:"retransmission time-outs"`
-	RTT          *uint64 `json:"rtt_us" doc:"smoothed round-trip time, microseconds"`
-	RTTVar       *uint64 `json:"rttvar_us" doc:"round-trip time variance, microseconds"`
-	Cwnd         *uint64 `json:"cwnd_segments" doc:"congestion window, segments"`
-	MSS          *uint64 `json:"snd_mss_bytes" doc:"maximum segment size for sending"`
-	SndWnd       *uint64 `json:"snd_wnd_bytes" doc:"window offered by the peer"`
-	RcvWnd       *uint64 `json:"rcv_wnd_bytes" doc:"window offered to the peer by the receiving end"`
-	DeliveryRate *uint64 `json:"delivery_rate_bytes_per_second" doc:"the kernel's latest delivery rate sample"`
-	PipeQueued   *uint64 `json:"pipe_queued_bytes" doc:"bytes in the pipe of the stream's mover, the receiver's or else the sender's; null: no pipe"`
+	ID           int      `json:"id" doc:"stream number"`
+	Bytes        uint64   `json:"bytes" doc:"payload received by the measuring end"`
+	Transactions *uint64  `json:"transactions" doc:"transactions completed; null in bulk tests"`
+	SentBytes    *uint64  `json:"sent_bytes" doc:"payload handed to the sender's kernel"`
+	AckedBytes   *uint64  `json:"acked_bytes" doc:"payload acknowledged to the sender"`
+	RetransSegs  *uint64  `json:"retransmitted_segments" doc:"segments retransmitted"`
+	RetransBytes *uint64  `json:"retransmitted_bytes" doc:"payload bytes retransmitted"`
+	RTOEvents    *uint64  `json:"rto_events" doc:"retransmission time-outs"`
+	RTT          *uint64  `json:"rtt_us" doc:"smoothed round-trip time, microseconds"`
+	RTTVar       *uint64  `json:"rttvar_us" doc:"round-trip time variance, microseconds"`
+	Cwnd         *uint64  `json:"cwnd_segments" doc:"congestion window, segments"`
+	MSS          *uint64  `json:"snd_mss_bytes" doc:"maximum segment size for sending"`
+	SndWnd       *uint64  `json:"snd_wnd_bytes" doc:"window offered by the peer"`
+	RcvWnd       *uint64  `json:"rcv_wnd_bytes" doc:"window offered to the peer by the receiving end"`
+	DeliveryRate *uint64  `json:"delivery_rate_bytes_per_second" doc:"the kernel's latest delivery rate sample"`
+	Lost         *uint64  `json:"lost_datagrams" doc:"datagrams that did not come, by their numbers; those that come late may make it smaller in the next interval, but never less than 0 there; null but in UDP_STREAM"`
+	Jitter       *float64 `json:"jitter_us" doc:"variation of the transit time at the interval's end, microseconds; null but in UDP_STREAM"`
+	PipeQueued   *uint64  `json:"pipe_queued_bytes" doc:"bytes in the pipe of the stream's mover, the receiver's or else the sender's; null: no pipe"`
 }
 
 // Stall is a time in which a stream moved less than a tenth of what it moves in

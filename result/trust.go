@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"gperf/internal/units"
@@ -51,6 +52,7 @@ func (r *Run) judge(client, server *Report) {
 	all = append(all, r.idle()...)
 	all = append(all, r.stalled()...)
 	all = append(all, r.skews()...)
+	all = append(all, r.connections()...)
 	all = append(all, r.rates()...)
 	for _, end := range []sockopt.End{sockopt.Client, sockopt.Server} {
 		report := client
@@ -129,6 +131,19 @@ func (r *Run) stalled() (all []caution) {
 		all = append(all, c)
 	}
 	return mostOf(all)
+}
+
+// connections are those that a connection test couldn't make.
+func (r *Run) connections() (all []caution) {
+	for _, name := range slices.Sorted(maps.Keys(r.Summary.ConnectErrors)) {
+		hint := ""
+		if strings.Contains(name, "EADDRNOTAVAIL") || strings.Contains(name, "EADDRINUSE") {
+			hint = ": the local ports ran out (net.ipv4.ip_local_port_range, net.ipv4.tcp_tw_reuse)"
+		}
+		all = append(all, distrust("connect_errors", sockopt.Client.String(), "%s failed with %s%s",
+			plural(r.Summary.ConnectErrors[name], "connection", "connections"), name, hint))
+	}
+	return all
 }
 
 // skews are windows that the two ends opened or closed too far apart.

@@ -91,6 +91,16 @@ func (d *door) shut(listener int) {
 	}
 }
 
+// release gives a listening socket back to whoever opened it.
+func (d *door) release(listener int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.listeners[listener] {
+		delete(d.listeners, listener)
+		_ = unix.EpollCtl(d.epoll, unix.EPOLL_CTL_DEL, listener, nil)
+	}
+}
+
 // run lets connections in until the context ends; then it closes everything
 // that still waits, and the listeners.
 func (d *door) run(ctx context.Context) error {

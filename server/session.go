@@ -77,7 +77,9 @@ type session struct {
 	running  int           // tests that were running when this one was admitted
 	begun    uint64        // number of this test
 	port     uint16        // data port
-	listener int           // own listener; -1: none
+	listener int           // own listener, of connections or datagrams; -1: none
+	watched  bool          // the door has it
+	queue    *flow.Queue   // of a connection test's connections that come by the common port
 	arrivals chan flow.Socket
 }
 
@@ -201,6 +203,10 @@ func (x *session) run(ctx context.Context) error {
 	end := &endpoint.Endpoint{
 		Plan: x.plan, End: sockopt.Server, Host: x.host(), Streams: readings, Before: x.before, OtherTests: x.others,
 	}
+	if end.Connections.Acceptor, err = x.acceptor(); err != nil {
+		closeAll(sockets)
+		return refusal("internal", err)
+	}
 	if err := end.Prepare(sockets); err != nil {
 		return refusal("plan", fmt.Errorf("server: %w", err))
 	}
@@ -315,7 +321,7 @@ func (x *session) admit(ctx context.Context) error {
 		x.plan = nil
 		return refusal("plan", err)
 	}
-	ready := control.Ready{Port: int(x.port), Token: hex.EncodeToString(x.token[:]), Host: x.host()}
+	ready := control.Ready{Port: int(x.port), Token: hex.EncodeToString(x.token[:]), Host: x.host(), Greeted: x.queue != nil}
 	if secret != nil {
 		ready.MAC = control.Authenticate(secret, x.theirs, x.token[:])
 	}
@@ -353,14 +359,27 @@ func (x *session) prepare() error {
 	x.before, _ = host.ReadCounters("") // a failed reading compares as unknown
 	_, _ = rand.Read(x.token[:])
 	x.arrivals = make(chan flow.Socket, flow.Streams(x.plan))
-	if knobs.NeedsListener() {
-		fd, err := listenData(x.local, x.server.cfg.DataPorts, knobs, x.options())
+	switch carrier, ports := x.plan.Type.Carrier(), x.server.cfg.DataPorts; {
+	case carrier == plan.Datagrams:
+		fd, err := listenDatagrams(x.local, ports)
 		if err != nil {
 			return err
 		}
 		local, _ := sys.Names(fd)
 		x.listener, x.port = fd, local.Port()
+	case knobs.NeedsListener(), carrier == plan.Connections && ports != PortRange{}:
+		fd, err := listenData(x.local, ports, knobs, x.options())
+		if err != nil {
+			return err
+		}
+		local, _ := sys.Names(fd)
+		x.listener, x.port, x.watched = fd, local.Port(), true
 		if err := x.server.door.open(fd); err != nil {
+			return err
+		}
+	case carrier == plan.Connections:
+		var err error
+		if x.queue, err = flow.NewQueue(x.preparer()); err != nil {
 			return err
 		}
 	}
@@ -389,8 +408,16 @@ func (x *session) leave() {
 	x.server.mu.Lock()
 	delete(x.server.tests, x.token)
 	x.server.mu.Unlock()
+	if x.queue != nil {
+		x.queue.Close()
+		x.queue = nil
+	}
 	if x.listener >= 0 {
-		x.server.door.shut(x.listener)
+		if x.watched {
+			x.server.door.shut(x.listener)
+		} else {
+			_ = unix.Close(x.listener)
+		}
 		x.listener = -1
 	}
 	for {
@@ -414,6 +441,9 @@ func (x *session) arrive(fd, stream int) bool {
 	if x.server.tests[x.token] != x {
 		return false
 	}
+	if stream == 0 && x.queue != nil {
+		return x.queue.Put(fd)
+	}
 	select {
 	case x.arrivals <- flow.Socket{Stream: stream, FD: fd}:
 		return true
@@ -426,20 +456,29 @@ func (x *session) arrive(fd, stream int) bool {
 func (x *session) connect(ctx context.Context) (sockets []flow.Socket, readings []sockopt.StreamReadings, err error) {
 	defer func() {
 		if err != nil {
-			for _, s := range sockets {
-				_ = unix.Close(s.FD)
-			}
+			closeAll(sockets)
 		}
 	}()
 	ctx, cancel := context.WithTimeoutCause(ctx, setupTimeout,
 		fmt.Errorf("not all data connections came within %v", setupTimeout))
 	defer cancel()
 	want := flow.Streams(x.plan)
+	if x.plan.Type.Carrier() == plan.Datagrams {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			x.meet(ctx)
+		}()
+		defer func() {
+			cancel()
+			<-done
+		}()
+	}
 	defer x.server.expected.Add(int64(-want))
 	seen := make([]bool, want+1)
 	knobs := x.plan.Server.Knobs
 	var listener sockopt.Readings
-	if x.listener >= 0 {
+	if x.watched {
 		listener = knobs.ReadListener(x.listener)
 	}
 	for len(sockets) < want {
@@ -454,7 +493,7 @@ func (x *session) connect(ctx context.Context) (sockets []flow.Socket, readings 
 			return sockets, nil, refusal("protocol", fmt.Errorf("stream number %d is out of range or there twice", s.Stream))
 		}
 		seen[s.Stream] = true
-		for _, moment := range []sockopt.Moment{sockopt.AfterAccept, sockopt.AfterPreamble} {
+		for _, moment := range moments {
 			if err := knobs.Apply(s.FD, sockopt.Server, moment, x.options()); err != nil {
 				return sockets, nil, refusal("plan", fmt.Errorf("server: stream %d: %w", s.Stream, err))
 			}
@@ -468,6 +507,47 @@ func (x *session) connect(ctx context.Context) (sockets []flow.Socket, readings 
 	}
 	slices.SortFunc(readings, func(a, b sockopt.StreamReadings) int { return cmp.Compare(a.Stream, b.Stream) })
 	return sockets, readings, nil
+}
+
+// moments are those at which an accepted socket's knobs are set.
+var moments = []sockopt.Moment{sockopt.AfterAccept, sockopt.AfterPreamble}
+
+// preparer sets the knobs of a connection test's accepted sockets; nil: there are
+// none.
+func (x *session) preparer() func(fd int) error {
+	knobs, o := x.plan.Server.Knobs, x.options()
+	if len(knobs) == 0 {
+		return nil
+	}
+	return func(fd int) error {
+		for _, moment := range moments {
+			if err := knobs.Apply(fd, sockopt.Server, moment, o); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// acceptor is where a connection test's connections come from, nil for others:
+// from the test's own listener, once its standing connections have come, or from
+// the door.
+func (x *session) acceptor() (flow.Acceptor, error) {
+	switch {
+	case x.plan.Type.Carrier() != plan.Connections:
+		return nil, nil
+	case x.queue != nil:
+		return x.queue, nil
+	}
+	x.server.door.release(x.listener)
+	x.watched = false
+	return flow.NewListener(x.listener, x.peer.Addr(), x.preparer())
+}
+
+func closeAll(sockets []flow.Socket) {
+	for _, s := range sockets {
+		_ = unix.Close(s.FD)
+	}
 }
 
 // setupTimeout bounds the set-up of the data connections. The client's own,

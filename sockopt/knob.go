@@ -139,6 +139,11 @@ func (k *Knob) Key() string {
 
 func (k *Knob) isGeneric() bool { return strings.Contains(k.Name, "/") }
 
+// onDatagrams reports whether a UDP socket has the option.
+func (k *Knob) onDatagrams() bool {
+	return k.When != Socket && k.opt.level != unix.IPPROTO_TCP && k.opt.number != unix.SO_KEEPALIVE
+}
+
 // livesOnListener reports whether that end's value is the listener's alone.
 func (k *Knob) livesOnListener(end End) bool {
 	return end == Server && k.listenerOnly

@@ -58,6 +58,17 @@ func (s Settings) Protocol() int {
 	return 0
 }
 
+// CheckDatagram reports the first set knob, in alphabetical order, that a UDP
+// socket doesn't have: those of TCP, and those of connections.
+func (s Settings) CheckDatagram() error {
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		if k, err := Lookup(key); err == nil && s[key].IsSet() && !k.onDatagrams() {
+			return fmt.Errorf("%s: a UDP socket has no such option", k.Name)
+		}
+	}
+	return nil
+}
+
 // Apply sets on fd what is due for that end at that moment: one setsockopt for
 // each set knob, in the order of the table, and nothing else. At BeforeListen
 // and BeforeConnect fd must not be bound yet. It stops at the first failure;

@@ -90,7 +90,7 @@ func clientFlags() []option[clientOptions] {
 
 		{name: "streams", alias: "P", value: "N", category: catSizes, usage: "parallel streams (default 1)",
 			apply: func(t *o, s string) error { return parseInt(&t.Plan.Streams, s) }},
-		{name: "message-size", alias: "m", value: "SIZE", category: catSizes, usage: "bytes per send, VALUE or CLIENT:SERVER (default 128K)",
+		{name: "message-size", alias: "m", value: "SIZE", category: catSizes, usage: "bytes per send, VALUE or CLIENT:SERVER (default 128K; a datagram of UDP_STREAM 1400)",
 			apply: func(t *o, s string) (err error) {
 				t.Plan.Client.SendSize, t.Plan.Server.SendSize, err = plan.ParsePair(s, parseMessageSize)
 				return err
@@ -106,6 +106,8 @@ func clientFlags() []option[clientOptions] {
 			apply: func(t *o, s string) (err error) { t.Plan.ResponseSize, err = parseMessageSize(s); return err }},
 		{name: "burst", value: "N", category: catSizes, usage: "transactions outstanding at once per stream (default 1)",
 			apply: func(t *o, s string) error { return parseInt(&t.Plan.Burst, s) }},
+		{name: "response-timeout", value: "TIME", category: catSizes, usage: "time after which a request of UDP_RR counts as lost (default 1)",
+			apply: func(t *o, s string) error { return parseSpan(&t.Plan.ResponseTimeout, s) }},
 		{name: "send", value: "HOW", words: plan.SendMovers, category: catMovers, usage: strings.Join(plan.SendMovers, ", ") + "; HOW or CLIENT:SERVER (default write; splice takes from a standing pipe by tee)",
 			apply: func(t *o, s string) (err error) {
 				t.Plan.Client.Send, t.Plan.Server.Send, err = plan.ParsePair(s, oneOf(plan.SendMovers))

@@ -17,7 +17,7 @@ _gperf() {
 	fi
 	case $command/$prev in
 	client/--test | client/-t)
-		mapfile -t COMPREPLY < <(compgen -W "TCP_STREAM TCP_MAERTS TCP_RR" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "TCP_STREAM TCP_MAERTS TCP_RR TCP_CRR TCP_CC UDP_STREAM UDP_RR" -- "$cur")
 		return
 		;;
 	client/--send)
@@ -52,7 +52,7 @@ _gperf() {
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	client/--duration | client/-d | client/--warmup | client/--interval | client/-i | client/--bytes | client/--transactions | client/--rate | client/--threads | client/--cpu | client/--repeat | client/--confidence | client/--streams | client/-P | client/--message-size | client/-m | client/--receive-size | client/--request-size | client/--response-size | client/--burst | client/--pipe-size | client/--splice-flags | client/--chunk | client/--sndbuf | client/--rcvbuf | client/--mss | client/--congestion | client/--notsent-lowat | client/--window-clamp | client/--user-timeout | client/--pacing-rate | client/--tos | client/--priority | client/--mark | client/--busy-poll | client/--bind-device | client/--mtu-discover | client/--fastopen | client/--linger | client/--rcvlowat | client/--incoming-cpu | client/--sockopt | client/--bind | client/--connect-timeout | client/--netns | client/--label)
+	client/--duration | client/-d | client/--warmup | client/--interval | client/-i | client/--bytes | client/--transactions | client/--rate | client/--threads | client/--cpu | client/--repeat | client/--confidence | client/--streams | client/-P | client/--message-size | client/-m | client/--receive-size | client/--request-size | client/--response-size | client/--burst | client/--response-timeout | client/--pipe-size | client/--splice-flags | client/--chunk | client/--sndbuf | client/--rcvbuf | client/--mss | client/--congestion | client/--notsent-lowat | client/--window-clamp | client/--user-timeout | client/--pacing-rate | client/--tos | client/--priority | client/--mark | client/--busy-poll | client/--bind-device | client/--mtu-discover | client/--fastopen | client/--linger | client/--rcvlowat | client/--incoming-cpu | client/--sockopt | client/--bind | client/--connect-timeout | client/--netns | client/--label)
 		return
 		;;
 	server/--secret-file)
@@ -80,7 +80,7 @@ _gperf() {
 	esac
 	case $command/$cur in
 	client/-*)
-		mapfile -t COMPREPLY < <(compgen -W "--allow-clamp --bidir --bind --bind-device --burst --busy-poll --bytes --chunk --confidence --congestion --connect-timeout --cork --cpu --duration --fastopen --file --force-buffers --format --help --incoming-cpu --interval --json --keepalive --label --linger --mark --message-size --more --mptcp --mss --mtu-discover --netns --nodelay --notsent-lowat --output --pacing-rate --pipe-size --priority --quickack --quiet --rate --rcvbuf --rcvlowat --receive --receive-size --repeat --request-size --response-size --secret-file --send --sink --sndbuf --sockopt --splice-flags --streams --strict --test --threads --tos --transactions --user-timeout --verify --warmup --window-clamp -4 -6 -J -P -d -i -m -o -t" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "--allow-clamp --bidir --bind --bind-device --burst --busy-poll --bytes --chunk --confidence --congestion --connect-timeout --cork --cpu --duration --fastopen --file --force-buffers --format --help --incoming-cpu --interval --json --keepalive --label --linger --mark --message-size --more --mptcp --mss --mtu-discover --netns --nodelay --notsent-lowat --output --pacing-rate --pipe-size --priority --quickack --quiet --rate --rcvbuf --rcvlowat --receive --receive-size --repeat --request-size --response-size --response-timeout --secret-file --send --sink --sndbuf --sockopt --splice-flags --streams --strict --test --threads --tos --transactions --user-timeout --verify --warmup --window-clamp -4 -6 -J -P -d -i -m -o -t" -- "$cur")
 		;;
 	client/*)
 		mapfile -t COMPREPLY < <(compgen -A hostname -- "$cur")

@@ -25,12 +25,13 @@ func show[T any](p *T, format func(T) string) string {
 	return format(*p)
 }
 
-func count(n uint64) string    { return strconv.FormatUint(n, 10) }
-func whole(f float64) string   { return strconv.FormatFloat(f, 'f', 0, 64) }
-func decimal(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
-func seconds(f float64) string { return strconv.FormatFloat(f, 'f', 3, 64) }
-func percent(f float64) string { return decimal(f) + " %" }
-func size(n uint64) string     { return units.Size(float64(n)) }
+func count(n uint64) string        { return strconv.FormatUint(n, 10) }
+func whole(f float64) string       { return strconv.FormatFloat(f, 'f', 0, 64) }
+func decimal(f float64) string     { return strconv.FormatFloat(f, 'f', 1, 64) }
+func seconds(f float64) string     { return strconv.FormatFloat(f, 'f', 3, 64) }
+func percent(f float64) string     { return decimal(f) + " %" }
+func finePercent(f float64) string { return seconds(f) + " %" }
+func size(n uint64) string         { return units.Size(float64(n)) }
 
 // arrow shows a direction with the client on the left.
 func arrow(d plan.Direction) string {

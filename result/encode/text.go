@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -166,6 +167,18 @@ func totals(b *bytes.Buffer, f *result.Figures, sent string) {
 	if l := f.Latency; l != nil {
 		add("latency [us]", fmt.Sprintf("min %.1f  mean %.1f  stddev %.1f  max %.1f", l.Min, l.Mean, l.Stddev, l.Max))
 		add("", fmt.Sprintf("p50 %.1f  p90 %.1f  p99 %.1f  p99.9 %.1f", l.P50, l.P90, l.P99, l.P999))
+	}
+	if l := f.Connect; l != nil {
+		add("connect [us]", fmt.Sprintf("min %.1f  mean %.1f  p50 %.1f  p99 %.1f  max %.1f", l.Min, l.Mean, l.P50, l.P99, l.Max))
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.ConnectErrors)) {
+		add("failed", count(f.ConnectErrors[name])+" with "+name)
+	}
+	add("lost", part(f.LostTransactions, count, " transactions without a response in time"))
+	if d := f.Datagrams; d != nil {
+		add("datagrams", part(d.Sent, count, " sent"), part(d.Received, count, " received"), part(d.SendErrors, count, " refused by the sender's kernel"))
+		add("lost", part(d.Lost, count, " datagrams"), part(d.LostPercent, finePercent, ""), part(d.SocketDrops, count, " dropped at the receiver's socket"))
+		add("", part(d.OutOfOrder, count, " out of order"), part(d.Duplicates, count, " duplicates"), part(d.Jitter, decimal, " us of jitter"))
 	}
 	if f.RTT != nil {
 		add("rtt [us]", fmt.Sprintf("min %.0f  mean %.0f  max %.0f", f.RTT.Min, f.RTT.Mean, f.RTT.Max))
