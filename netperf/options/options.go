@@ -50,7 +50,8 @@ type Host struct {
 	Family Family
 }
 
-// Unset is the value of a number that was not given and has no default.
+// Unset is the value of a number that was not given and has no default. Numbers
+// that were given are from 0 to 2^31-1 where nothing else is said.
 const Unset = -1
 
 // Style is how the result is laid out.
@@ -77,21 +78,21 @@ const (
 // Netperf is a command line of netperf, defaults filled in.
 type Netperf struct {
 	Args []string // the whole command line, the program's name first
-	Test Test
-	Data // test-specific options
+	Test Test     // one that is not Known as it was given, in capitals; Data then has no options
+	Data          // test-specific options
 
 	Target        Host   // -H; Name "" : not given, the default applies
 	Source        Host   // -L, the control connection's and, by default, the data's
 	Port          int    // -p first
 	SourcePort    int    // -p second
-	Family        Family // of the control connection: -4, -6, or what -H and -L said
+	Family        Family // of the control connection: -4, -6, or what -H and -L said, of these -H first
 	NoControl     bool   // -N
 	Passphrase    string // -Z
 	HasPassphrase bool
 
 	Length     int            // -l: seconds, or when negative bytes or transactions; 0: until interrupted
 	Wait       time.Duration  // -s: between the response and the start
-	Interval   Interim        // -D
+	Interval   Interim        // -D: interim results
 	Pace       Ends[Pace]     // -b and -w
 	CPU        Ends[bool]     // -c and -C: measure
 	CPURate    Ends[float64]  // their optional numbers; 0: none
@@ -135,13 +136,13 @@ type Interim struct {
 
 // Pace holds a sender back: Burst operations, then a wait for the next Interval.
 type Pace struct {
-	Burst    int // 0: none
-	Interval time.Duration
+	Burst    int           // 0: none; remotely at most 2^32-1
+	Interval time.Duration // whole microseconds, at most 2^32-1 of them; more than 0 with a Burst
 }
 
 // Confidence says how a test is repeated.
 type Confidence struct {
-	Min, Max   int     // iterations; 1 and 1 without -i and -I
+	Min, Max   int     // iterations; 1 and 1 without -i and -I, else 3 to 30
 	Level      int     // percent: 95 or 99; 0: not asked for
 	Width      float64 // full width of the interval in percent of the mean; -1: not asked for
 	ResultOnly bool    // -r: of the result, not of CPU utilisation
@@ -152,15 +153,15 @@ type Data struct {
 	Style     Style
 	Selectors string // the spec of -k, -o and -O; "": the default set
 
-	Direction  Direction // OMNI: what -d said or -m, -M and -r implied; the test's own otherwise
-	Connection bool      // -c, and TCP_CRR: a connection per transaction
-	Datagram   *bool     // -t: dgram or stream; nil: not given
+	Direction  Direction // OMNI: what -d said or -m, -M and -r implied; the test's own otherwise; 0: connections only
+	Connection bool      // -c, and TCP_CRR and TCP_CC: a connection per transaction
+	Datagram   *bool     // -t: dgram or stream, or what -T implied; nil: neither given
 	Protocol   string    // -T: tcp, udp, ... in lower case; "": the test's
 
 	Socket        Ends[SendRecv] // -s, -S: buffer sizes; Unset
-	SendSize      Ends[int]      // -m; Unset
-	RecvSize      Ends[int]      // -M; Unset
-	Request       int            // -r; Unset
+	SendSize      Ends[int]      // -m; Unset, also when 0 was given
+	RecvSize      Ends[int]      // -M; Unset, also when 0 was given
+	Request       int            // -r, at least 1; Unset: not a request/response test
 	Response      int
 	Burst         int           // -b: further requests kept outstanding
 	NoDelay       bool          // -D
@@ -179,12 +180,12 @@ type Data struct {
 	Retry         bool          // -U: failing connects of connection tests are tried again
 	Timeout       time.Duration // -e: of receives on UDP sockets; 0: none
 	TTL           int           // -l: multicast; 0: not given
-	Ports         [2]int        // -p: range of local ports of connection tests; 0, 0: the kernel's choice
+	Ports         [2]int        // -p: first and last local port of connection tests; 0, 0: the kernel's choice, or no -p
 	DataPort      Ends[int]     // -P; 0: any
 	DataTarget    Host          // -H; Name "": Target
 	DataSource    Host          // -L; Name "": Source
-	DataFamily    Family        // -4, -6
-	UUID          string        // -u; "": to be made up
+	DataFamily    Family        // -4, -6, or what -H and -L said; Unspecified: not given
+	UUID          string        // -u, at most 37 bytes; "": to be made up
 }
 
 // An Exit is a command line that asks for nothing but words: help, a version, or
@@ -210,6 +211,9 @@ type Netserver struct {
 	Verbosity     int    // -v
 	Passphrase    string // -Z
 	HasPassphrase bool
+	// Notes are lines for standard output that come before anything else, as of
+	// Netperf.
+	Notes []string
 	// NoEffect names, for -d, options that were accepted without effect here,
 	// each with the reason.
 	NoEffect []string
