@@ -216,7 +216,12 @@ func setDirection(p *netperfParser, arg argument) error {
 
 // size stores a message size. 0 leaves the choice to the end, as no size does.
 func size(at func(*netperfParser) *int) setter {
-	return func(p *netperfParser, arg argument) error { return storeSize(arg.whole, at(p)) }
+	return func(p *netperfParser, arg argument) error {
+		if _, err := messageSize.parse(arg.whole); err != nil {
+			return err
+		}
+		return storeSize(arg.whole, at(p))
+	}
 }
 
 func storeSize(s string, to *int) error {

@@ -3,6 +3,7 @@ package options
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -345,9 +346,9 @@ var globalOptions = []option[*netperfParser]{
 	{letter: 'N', help: "no control connection: test against a plain discard, echo or chargen service",
 		set: flag(func(p *netperfParser) *bool { return &p.NoControl })},
 	{letter: 'o', takes: copied, shown: "send,recv", help: "offset of local buffers from their alignment, bytes (0,0)",
-		set: each(offset.store, func(p *netperfParser) (_, _ *int) { return &p.Offset.Local.Send, &p.Offset.Local.Recv })},
+		set: offsets('o', func(p *netperfParser) (_, _ *int) { return &p.Offset.Local.Send, &p.Offset.Local.Recv })},
 	{letter: 'O', takes: copied, shown: "send,recv", help: "offset of remote buffers from their alignment, bytes (0,0)",
-		set: each(offset.store, func(p *netperfParser) (_, _ *int) { return &p.Offset.Remote.Send, &p.Offset.Remote.Recv })},
+		set: offsets('O', func(p *netperfParser) (_, _ *int) { return &p.Offset.Remote.Send, &p.Offset.Remote.Recv })},
 	{letter: 'p', takes: apart, shown: "port,lport", help: "port of netserver, and local port of the control connection (12865,0)",
 		set: func(p *netperfParser, arg argument) error {
 			if err := port.store(arg.first, &p.Port); err != nil {
@@ -403,6 +404,24 @@ var globalOptions = []option[*netperfParser]{
 }
 
 const dirtyIdle = "memory is not touched between receives"
+
+// offsets stores offsets. Scripts mistake these two options for the ones of the
+// same letters behind the "--" and list selectors. netperf makes an offset of 0
+// of such a list and goes on, and scripts count on a result.
+func offsets(letter byte, at func(*netperfParser) (first, second *int)) setter {
+	store := each(offset.store, at)
+	return func(p *netperfParser, arg argument) error {
+		if selectorList.MatchString(arg.whole) {
+			p.noEffect(fmt.Sprintf("-%c: a list of selectors belongs behind the --", letter))
+			return nil
+		}
+		return store(p, arg)
+	}
+}
+
+// selectorList matches lists that begin with the name of a selector: nearly all
+// of them have an underscore.
+var selectorList = regexp.MustCompile(`^[A-Za-z]+[0-9]*_[A-Za-z_]+( *[,;]|$)`)
 
 // measure stores a switch with an optional rate.
 func measure(at func(*netperfParser) (*bool, *float64)) setter {
