@@ -178,7 +178,7 @@ func (d *dialing) connect(s *stream) (fd int, call string, errno unix.Errno) {
 		}
 	}
 	errno = sys.Connect(fd, &d.to)
-	for errno == unix.EINPROGRESS || errno == unix.EALREADY || errno == unix.EINTR || errno == unix.EAGAIN {
+	for errno == unix.EINPROGRESS || errno == unix.EALREADY || errno == unix.EINTR {
 		// The time-out, or a signal, has ended the call and not the handshake.
 		if s.stopped() {
 			return fd, "connect", errno
@@ -325,32 +325,33 @@ func (s *stream) respondOnce(fd int) bool {
 	return len(s.worker.send) == 0 || s.sendAll(fd, s.worker.send) == 0
 }
 
-// A Listener is an Acceptor on a listening socket of its own, which takes
-// connections from one address only.
+// A Listener is an Acceptor on a listening socket of its own.
 type Listener struct {
-	FD      int
-	Peer    netip.Addr         // invalid: any
-	Prepare func(fd int) error // sets what a connection needs; nil: nothing
+	fd      int
+	allowed func(netip.Addr) bool
+	prepare func(fd int) error
 	stopped atomic.Bool
 }
 
 // NewListener prepares a listening socket for Accept: it blocks, for no longer
-// than Timeout. The socket stays the caller's.
-func NewListener(fd int, peer netip.Addr, prepare func(fd int) error) (*Listener, error) {
+// than Timeout. The socket stays the caller's. Connections from addresses that are
+// not allowed are closed; nil: all are. prepare sets what a connection needs; nil:
+// nothing.
+func NewListener(fd int, allowed func(netip.Addr) bool, prepare func(fd int) error) (*Listener, error) {
 	if err := unix.SetNonblock(fd, false); err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
 	}
 	if err := SetTimeouts(fd); err != nil {
 		return nil, err
 	}
-	return &Listener{FD: fd, Peer: peer.WithZone(""), Prepare: prepare}, nil
+	return &Listener{fd: fd, allowed: allowed, prepare: prepare}, nil
 }
 
 // Accept is Acceptor's.
 func (l *Listener) Accept() (int, unix.Errno) {
 	var from sys.RawAddr
 	for {
-		fd, errno := sys.Accept(l.FD, &from)
+		fd, errno := sys.Accept(l.fd, &from)
 		if errno != 0 {
 			if errno == unix.EMFILE || errno == unix.ENFILE {
 				sys.Nanosleep(int64(failedConnectPause)) // the connection stays in the queue
@@ -361,7 +362,7 @@ func (l *Listener) Accept() (int, unix.Errno) {
 			}
 			return -1, errno
 		}
-		if l.Peer.IsValid() && from.Addr() != l.Peer || l.Prepare != nil && l.Prepare(fd) != nil {
+		if l.allowed != nil && !l.allowed(from.Addr()) || l.prepare != nil && l.prepare(fd) != nil {
 			sys.Close(fd)
 			continue
 		}
@@ -372,7 +373,7 @@ func (l *Listener) Accept() (int, unix.Errno) {
 // Stop is Acceptor's.
 func (l *Listener) Stop() {
 	if !l.stopped.Swap(true) {
-		_ = unix.Shutdown(l.FD, unix.SHUT_RDWR)
+		_ = unix.Shutdown(l.fd, unix.SHUT_RDWR)
 	}
 }
 

@@ -3,7 +3,6 @@ package flow
 import (
 	"time"
 
-	"gperf/result"
 	"gperf/splice"
 )
 
@@ -16,12 +15,6 @@ func (g *Group) SendBuffers() [][]byte {
 	}
 	return all
 }
-
-// Sample reads the counters of all streams.
-func (g *Group) Sample() result.Sample { return g.sample(0) }
-
-// Ended is closed when the last stream has ended.
-func (g *Group) Ended() <-chan struct{} { return g.ended }
 
 // Next is when a stream that is paced to rate (bits per second), and whose next
 // message may go at due, may send another one after one of n bytes at now.

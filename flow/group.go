@@ -195,7 +195,7 @@ func NewGroup(cfg Config, sockets []Socket) (*Group, error) {
 	}
 	for _, s := range g.streams {
 		if t := g.cfg.ResponseTimeout; t > 0 && t < Timeout {
-			sys.SetTimeouts(s.fd, int64(t))
+			sys.SetTimeouts(s.fd, int64(max(t, time.Microsecond))) // 0 would be no time-out
 		}
 		if err := s.equip(&g.cfg.Moving); err != nil {
 			g.closeStreams()
@@ -263,6 +263,11 @@ func (g *Group) startThreads() error {
 		var err1, err2 error
 		w.send, err1 = buffer(g.role.send(&g.cfg))
 		w.receive, err2 = buffer(g.role.receive(&g.cfg))
+		if p := g.cfg.Moving.Payload; len(p) > 0 && err1 == nil {
+			for at := 0; at < len(w.send); at += len(p) {
+				copy(w.send[at:], p)
+			}
+		}
 		if g.cfg.Dialer != nil && err1 == nil {
 			copy(w.send, g.cfg.Dialer.Greeting)
 		}
@@ -289,6 +294,18 @@ func (g *Group) Start() {
 	g.started = true
 	close(g.gate)
 }
+
+// Sample reads the counters of all streams, as a closing sample. Once the streams
+// have ended they are final.
+func (g *Group) Sample() result.Sample {
+	s := g.sample(result.LastTick)
+	s.TCP = g.tcp(g.infos(g.infoBuffer()))
+	return s
+}
+
+// Ended is closed when the last stream has ended: by its limit, by the peer's end
+// if that is no error, by failing, or after the window by Timeout at the latest.
+func (g *Group) Ended() <-chan struct{} { return g.ended }
 
 // streamEnded is called by the stream's worker, once.
 func (g *Group) streamEnded(s *stream) {

@@ -39,6 +39,7 @@ type Moving struct {
 	Flags         splice.Flags
 	Chunk         int // most bytes per send; 0: no bound
 	More, Verify  bool
+	Payload       []byte   // what the send buffers are filled with, again and again; nil: zeros
 	File, Sink    *os.File // source of sendfile, sink of splice; nil: own
 }
 

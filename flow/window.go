@@ -108,7 +108,7 @@ func (g *Group) Measure(ctx context.Context, win Window) (*result.Half, error) {
 	case err != nil:
 	case g.cfg.Role == plan.Requester && win.Duration > 0:
 		closing.AtNs = g.closeAt.Load()
-	case g.measures(&win) && win.Duration == 0 && finished:
+	case g.measures(&win) && (win.Duration == 0 || win.Own) && finished:
 		// The last tick may have come between the end and the news of it.
 		closing.AtNs = max(g.lastEnd(), half.Series[len(half.Series)-1].AtNs)
 	}

@@ -26,7 +26,7 @@ type door struct {
 	epoll     int
 	wake      int // eventfd that ends run
 	spare     int // a descriptor to give up when there are no others
-	protocols []Protocol
+	protocols []taker
 	allowed   func(netip.Addr) bool
 	limit     func() int    // connections waiting
 	patience  time.Duration // how long one may say nothing
@@ -35,6 +35,14 @@ type door struct {
 	listeners map[int]bool
 	waiting   map[int]*visitor
 	queue     []*visitor // in the order of their coming, which is that of their deadlines
+}
+
+// A taker takes the connections that speak its protocol.
+type taker interface {
+	Match(first []byte) control.Match // as Protocol's
+	// Serve takes over a connection, of which nothing has been read yet, and
+	// returns at once.
+	Serve(fd int, peer netip.AddrPort)
 }
 
 // A visitor is a connection that has not yet said what it is.
@@ -242,29 +250,29 @@ func (d *door) look(v *visitor) {
 		return
 	}
 	var (
-		taker Protocol
+		found taker
 		maybe bool
 	)
 	if err == nil && n > 0 {
 		for _, p := range d.protocols {
 			switch p.Match(first[:n]) {
 			case control.Yes:
-				taker = p
+				found = p
 			case control.More:
 				maybe = true
 			case control.No:
 			}
-			if taker != nil {
+			if found != nil {
 				break
 			}
 		}
-		if taker == nil && maybe {
+		if found == nil && maybe {
 			return
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if taker == nil {
+	if found == nil {
 		d.log.Debug("connection of no known protocol", "peer", v.peer, "begins", string(first[:max(n, 0)]), "error", err)
 		d.dismiss(v)
 		return
@@ -272,5 +280,5 @@ func (d *door) look(v *visitor) {
 	v.told = true
 	delete(d.waiting, v.fd)
 	_ = unix.EpollCtl(d.epoll, unix.EPOLL_CTL_DEL, v.fd, nil)
-	taker.Serve(v.fd, v.peer)
+	found.Serve(v.fd, v.peer)
 }

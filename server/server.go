@@ -8,6 +8,7 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,14 +25,80 @@ import (
 	"gperf/sockopt"
 )
 
-// A Protocol is one way of talking to the server.
+// A Protocol is another way of talking to the server than gperf's own.
 type Protocol interface {
 	// Match says whether a connection that begins with first speaks it. It's
 	// asked again, with more, while it answers control.More.
 	Match(first []byte) control.Match
-	// Serve takes over a connection, of which nothing has been read yet, and
-	// returns at once.
-	Serve(fd int, peer netip.AddrPort)
+	// Serve runs one connection to its end, which it also is to find when ctx
+	// ends. It runs on a goroutine of its own.
+	Serve(ctx context.Context, v *Visit)
+}
+
+// A Visit is a connection that a Protocol has recognised, and what the server lets
+// it do.
+type Visit struct {
+	FD     int // the Protocol's, of which nothing has been read yet
+	Peer   netip.AddrPort
+	Log    *slog.Logger
+	Limits Limits
+	Ports  PortRange // for data sockets
+	server *Server
+}
+
+// Admit counts a test among those that the server runs, until leave is called.
+// The error is why it may not run. others is how many other tests the server has
+// run at some time of it.
+func (v *Visit) Admit() (leave func(), others func() int, err error) {
+	s := v.server
+	t := randomToken()
+	number, running, err := s.admit(t, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func() { s.dismiss(t) }, func() int { return s.others(number, running) }, nil
+}
+
+// guest lets a Protocol's connections in.
+type guest struct {
+	*Server
+	Protocol
+}
+
+func (g guest) Serve(fd int, peer netip.AddrPort) {
+	g.sessions.Go(func() {
+		g.Protocol.Serve(g.ctx, &Visit{
+			FD: fd, Peer: peer, Log: g.log.With("peer", peer), Limits: g.cfg.Limits, Ports: g.cfg.DataPorts, server: g.Server,
+		})
+	})
+}
+
+// admit puts a test on the server's list: x is its session, nil for other
+// protocols'. It returns the test's number and how many were running.
+func (s *Server) admit(t token, x *session) (number uint64, running int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if running = len(s.tests); running >= s.cfg.Limits.Tests {
+		return 0, 0, fmt.Errorf("%d tests are running, this server's limit", running)
+	}
+	s.tests[t] = x
+	s.begun++
+	return s.begun, running, nil
+}
+
+// dismiss takes a test off the list.
+func (s *Server) dismiss(t token) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.tests, t)
+}
+
+// others is how many tests the server has run at some time of one that was
+// admitted as number while others were running.
+func (s *Server) others(number uint64, running int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return running + int(s.begun-number)
 }
 
 // Limits bound what clients may ask for. Zero fields take DefaultLimits'.
@@ -85,6 +152,11 @@ type Server struct {
 // A token ties data connections to their test.
 type token = [control.TokenSize]byte
 
+func randomToken() (t token) {
+	_, _ = rand.Read(t[:]) // never fails, says its documentation
+	return t
+}
+
 // New opens the listening sockets. Serve must follow.
 func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
@@ -99,7 +171,10 @@ func New(cfg Config) (*Server, error) {
 	if s.door, err = newDoor(s.log, s.allowed, s.places, cfg.Limits.Patience); err != nil {
 		return nil, err
 	}
-	s.door.protocols = append([]Protocol{native{s}, data{s}}, cfg.Protocols...)
+	s.door.protocols = []taker{native{s}, data{s}}
+	for _, p := range cfg.Protocols {
+		s.door.protocols = append(s.door.protocols, guest{s, p})
+	}
 	for _, l := range cfg.Listen {
 		if err := s.listen(l); err != nil {
 			s.door.close()

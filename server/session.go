@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -357,7 +356,7 @@ func (x *session) prepare() error {
 		return fmt.Errorf("server: %w", err)
 	}
 	x.before, _ = host.ReadCounters("") // a failed reading compares as unknown
-	_, _ = rand.Read(x.token[:])
+	x.token = randomToken()
 	x.arrivals = make(chan flow.Socket, flow.Streams(x.plan))
 	switch carrier, ports := x.plan.Type.Carrier(), x.server.cfg.DataPorts; {
 	case carrier == plan.Datagrams:
@@ -383,31 +382,18 @@ func (x *session) prepare() error {
 			return err
 		}
 	}
-	x.server.mu.Lock()
-	defer x.server.mu.Unlock()
-	if n := len(x.server.tests); n >= x.server.cfg.Limits.Tests {
-		return fmt.Errorf("%d tests are running, this server's limit", n)
-	}
-	x.running = len(x.server.tests)
-	x.server.tests[x.token] = x
-	x.server.begun++
-	x.begun = x.server.begun
-	return nil
+	var err error
+	x.begun, x.running, err = x.server.admit(x.token, x)
+	return err
 }
 
 // others is how many other tests the server has run at some time of this one.
-func (x *session) others() int {
-	x.server.mu.Lock()
-	defer x.server.mu.Unlock()
-	return x.running + int(x.server.begun-x.begun)
-}
+func (x *session) others() int { return x.server.others(x.begun, x.running) }
 
 // leave takes the session's test off the server: no data connection can arrive
 // after it.
 func (x *session) leave() {
-	x.server.mu.Lock()
-	delete(x.server.tests, x.token)
-	x.server.mu.Unlock()
+	x.server.dismiss(x.token)
 	if x.queue != nil {
 		x.queue.Close()
 		x.queue = nil
@@ -541,7 +527,8 @@ func (x *session) acceptor() (flow.Acceptor, error) {
 	}
 	x.server.door.release(x.listener)
 	x.watched = false
-	return flow.NewListener(x.listener, x.peer.Addr(), x.preparer())
+	peer := x.peer.Addr().WithZone("")
+	return flow.NewListener(x.listener, func(a netip.Addr) bool { return a == peer }, x.preparer())
 }
 
 func closeAll(sockets []flow.Socket) {

@@ -45,8 +45,8 @@ type folder struct {
 var layout = [][]folder{
 	{{"bench", []string{unixPkg}}, {"cmd/...", []string{cliPkg, termPkg, unixPkg}}},
 	{{"lab", []string{netlink, netns, unixPkg}}, {"sweep", nil}, {"compare", nil}, {"report", nil}},
-	{{"netperf", nil}},
-	{{"netperf/output", nil}},
+	{{"netperf", []string{hdrPkg, unixPkg}}},
+	{{"netperf/output", []string{unixPkg}}},
 	{{"netperf/options", nil}, {"netperf/wire", nil}},
 	{{"client", []string{unixPkg}}, {"server", []string{unixPkg}}},
 	{{"endpoint", nil}},
