@@ -15,6 +15,7 @@ import (
 
 	"gperf/control"
 	"gperf/internal/units"
+	"gperf/netperf"
 	"gperf/server"
 )
 
@@ -91,6 +92,7 @@ func runServer(c *cli.Context, options []option[serverOptions]) error {
 	}
 	o.Log = slog.New(slog.NewTextHandler(c.App.ErrWriter, &slog.HandlerOptions{Level: level}))
 	o.Program = "gperf " + build().Version
+	o.Protocols = append(o.Protocols, &netperf.Server{})
 	s, err := server.New(o.Config)
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
