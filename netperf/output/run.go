@@ -80,8 +80,8 @@ type Latency struct {
 	// Buckets are eight decades of a hundred buckets each: units of 1 us, 10 us
 	// ... 10 s, in tenths.
 	Buckets         [8][100]uint64
-	Ridiculous      uint64 // 100 s and more, or negative
-	Count           uint64 // all but the negative ones
+	Ridiculous      uint64  // 100 s and more, or negative
+	Count           uint64  // all but the negative ones
 	Sum, SumSquares float64 // microseconds
 	Min, Max        float64 // microseconds
 }
