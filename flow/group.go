@@ -307,6 +307,15 @@ func (g *Group) Sample() result.Sample {
 // if that is no error, by failing, or after the window by Timeout at the latest.
 func (g *Group) Ended() <-chan struct{} { return g.ended }
 
+// MostOutstanding is how many requests of one stream were under way at once at
+// most. Valid once the streams have ended.
+func (g *Group) MostOutstanding() (most int) {
+	for _, s := range g.streams {
+		most = max(most, s.most)
+	}
+	return most
+}
+
 // streamEnded is called by the stream's worker, once.
 func (g *Group) streamEnded(s *stream) {
 	if s.err != nil {

@@ -17,6 +17,7 @@ type transactor struct {
 	begun       uint64  // requests sent whole
 	outstanding int     // of them, those whose response is not complete
 	oldest      uint64  // datagrams: all requests before this one are answered or given up
+	most        int     // the most of them that there were at once
 	sending     bool    // a request is under way
 	done        uint64  // transactions completed and counted
 	now         int64   // the latest clock reading
@@ -29,12 +30,6 @@ type transactor struct {
 func requestLoop(s *stream) {
 	s.now = sys.Monotonic()
 	for !s.stopped() {
-		if s.paced() && s.outstanding == 0 {
-			if !s.awaitDue() {
-				continue
-			}
-			s.spend(0)
-		}
 		if s.fill(true) == ended || s.take(0) == ended {
 			return
 		}
@@ -67,6 +62,17 @@ func (s *stream) fill(mayBlock bool) outcome {
 			if s.limit > 0 && s.begun == s.limit {
 				break
 			}
+			if s.paced() {
+				// Not before its time, of which its latency has no part. Responses
+				// may come until then.
+				if !s.due() && s.outstanding > 0 {
+					break
+				}
+				if !s.punctual() {
+					return blocked
+				}
+				s.spend(s.group.cfg.RequestSize)
+			}
 			s.sending = true
 			s.begin(s.worker.send)
 			s.began[s.begun%uint64(len(s.began))] = s.now
@@ -82,6 +88,7 @@ func (s *stream) fill(mayBlock bool) outcome {
 			s.sending = false
 			s.begun++
 			s.outstanding++
+			s.most = max(s.most, s.outstanding)
 		}
 	}
 	return progress

@@ -17,18 +17,19 @@ import (
 
 // measured is what one end knows of one iteration.
 type measured struct {
-	half         result.Half
-	elapsed      time.Duration // from the start of the workers to the peer's end
-	sent         uint64        // bytes
-	received     uint64
-	sendCalls    uint64
-	receiveCalls uint64
-	failedSends  uint64
-	transactions uint64
-	cpu          *output.CPU // nil: not known
-	endCPU       *result.EndCPU
-	counters     *result.Counters
-	runtime      *result.Runtime
+	half            result.Half
+	elapsed         time.Duration // from the start of the workers to the peer's end
+	sent            uint64        // bytes
+	received        uint64
+	sendCalls       uint64
+	receiveCalls    uint64
+	failedSends     uint64
+	transactions    uint64
+	mostOutstanding int         // requests at once
+	cpu             *output.CPU // nil: not known
+	endCPU          *result.EndCPU
+	counters        *result.Counters
+	runtime         *result.Runtime
 
 	// Of the data socket at the end; -1 or empty where there is none.
 	sendBuffer, receiveBuffer int
@@ -120,7 +121,7 @@ func measure(ctx context.Context, cfg flow.Config, fd int, win flow.Window, knob
 	if ferr := group.Finish(half); err == nil {
 		err = ferr
 	}
-	m.half = *half
+	m.half, m.mostOutstanding = *half, group.MostOutstanding()
 	total := &m.half.Series[len(m.half.Series)-1]
 	m.sent, m.received = total.Sent[0], total.Received[0]
 	m.sendCalls, m.receiveCalls = total.SendCalls[0], total.ReceiveCalls[0]

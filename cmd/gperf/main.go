@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -64,6 +65,9 @@ func usage(format string, args ...any) error {
 
 // run is main without the globals, so that tests can call it.
 func run(args []string, stdout, stderr io.Writer) int {
+	if personality, args := personality(args); personality != nil {
+		return personality(args, stdout, stderr)
+	}
 	out := &checkedWriter{w: stdout}
 	err := dispatch(args, out, stderr)
 	if err == nil {
@@ -79,6 +83,23 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "gperf: %s\n", printable(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	return status
+}
+
+// personalities are the programs that gperf can be, with command lines of their
+// own: by the name that it's started under, or by its first argument.
+var personalities = map[string]func(args []string, stdout, stderr io.Writer) int{
+	"netperf": runNetperf,
+}
+
+// personality finds the program that args ask for, with the arguments that are
+// its, its name first; nil: gperf itself.
+func personality(args []string) (func(args []string, stdout, stderr io.Writer) int, []string) {
+	for i := range min(len(args), 2) {
+		if p := personalities[filepath.Base(args[i])]; p != nil {
+			return p, args[i:]
+		}
+	}
+	return nil, nil
 }
 
 func dispatch(args []string, stdout, stderr io.Writer) error {

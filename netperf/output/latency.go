@@ -23,9 +23,12 @@ var scales = [len(Latency{}.Buckets)]struct {
 
 // Record counts one duration. A negative one is counted as ridiculous and
 // nowhere else.
-func (l *Latency) Record(d time.Duration) {
+func (l *Latency) Record(d time.Duration) { l.RecordN(d, 1) }
+
+// RecordN counts n durations that are alike.
+func (l *Latency) RecordN(d time.Duration, n uint64) {
 	if d < 0 {
-		l.Ridiculous++
+		l.Ridiculous += n
 		return
 	}
 	µs := float64(d) / 1e3
@@ -33,18 +36,18 @@ func (l *Latency) Record(d time.Duration) {
 		l.Min = µs
 	}
 	l.Max = max(l.Max, µs)
-	l.Count++
-	l.Sum += µs
-	l.SumSquares += µs * µs
+	l.Count += n
+	l.Sum += µs * float64(n)
+	l.SumSquares += µs * µs * float64(n)
 	unit := 100 * time.Nanosecond // a tenth of a microsecond
 	for i := range l.Buckets {
-		if n := int64(d / unit); n < int64(len(l.Buckets[i])) {
-			l.Buckets[i][n]++
+		if at := int64(d / unit); at < int64(len(l.Buckets[i])) {
+			l.Buckets[i][at] += n
 			return
 		}
 		unit *= 10
 	}
-	l.Ridiculous++
+	l.Ridiculous += n
 }
 
 // Merge adds what other counted.
