@@ -30,6 +30,7 @@ type door struct {
 	allowed   func(netip.Addr) bool
 	limit     func() int    // connections waiting
 	patience  time.Duration // how long one may say nothing
+	last      func()        // called when a connection has left for its protocol, or for good; nil: nobody waits
 
 	mu        sync.Mutex
 	listeners map[int]bool
@@ -181,6 +182,9 @@ func (d *door) dismiss(v *visitor) {
 	v.told = true
 	delete(d.waiting, v.fd)
 	_ = unix.Close(v.fd)
+	if d.last != nil {
+		d.last()
+	}
 }
 
 // accept takes in all connections that a listener has ready.
@@ -281,4 +285,7 @@ func (d *door) look(v *visitor) {
 	delete(d.waiting, v.fd)
 	_ = unix.EpollCtl(d.epoll, unix.EPOLL_CTL_DEL, v.fd, nil)
 	found.Serve(v.fd, v.peer)
+	if d.last != nil {
+		d.last()
+	}
 }

@@ -18,6 +18,16 @@ import (
 // net.core.somaxconn.
 const backlog = 4096
 
+// Listen makes a listening socket for a Server at addr. On a kernel without IPv6
+// every address means every IPv4 address.
+func Listen(addr netip.AddrPort) (fd int, err error) {
+	fd, err = listen(addr, nil, sockopt.Options{})
+	if err != nil && addr.Addr() == netip.IPv6Unspecified() && errors.Is(err, unix.EAFNOSUPPORT) {
+		fd, err = listen(netip.AddrPortFrom(netip.IPv4Unspecified(), addr.Port()), nil, sockopt.Options{})
+	}
+	return fd, err
+}
+
 // listen makes a non-blocking listening socket at addr. An unspecified IPv6
 // address serves IPv4 too. On it are set, besides the knobs that must precede
 // listen(), SO_REUSEADDR and IPV6_V6ONLY and nothing else.
@@ -89,13 +99,14 @@ func listenData(addr netip.Addr, r PortRange, knobs sockopt.Settings, o sockopt.
 
 // CheckListen reports why a text is no address for Config.Listen.
 func CheckListen(s string) error {
-	_, err := parseListen(s, 0)
+	_, err := ParseListen(s, 0)
 	return err
 }
 
-// parseListen reads an address to listen on: HOST:PORT, :PORT, HOST or [HOST].
-// The host is a literal address; empty means every address.
-func parseListen(s string, port uint16) (netip.AddrPort, error) {
+// ParseListen reads an address to listen on: HOST:PORT, :PORT, HOST or [HOST].
+// The host is a literal address; empty means every address. port is the port
+// when none is given.
+func ParseListen(s string, port uint16) (netip.AddrPort, error) {
 	host, service, err := net.SplitHostPort(s)
 	if err != nil {
 		host, service = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"), strconv.Itoa(int(port))

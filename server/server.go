@@ -17,12 +17,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gperf/control"
 	"gperf/internal/sys"
 	"gperf/plan"
-	"gperf/sockopt"
 )
 
 // A Protocol is another way of talking to the server than gperf's own.
@@ -121,7 +118,10 @@ var DefaultLimits = Limits{
 type Config struct {
 	// Listen are the addresses: HOST:PORT, :PORT or HOST. Empty: every address,
 	// port control.Port.
-	Listen    []string
+	Listen []string
+	// Listeners are listening sockets, as Listen makes them, that the server takes
+	// over. If not nil, an empty Listen means none.
+	Listeners []int
 	DataPorts PortRange      // of tests that need a listener of their own
 	Secret    []byte         // nil: open to everyone
 	Allow     []netip.Prefix // client networks; empty: all
@@ -162,7 +162,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if len(cfg.Listen) == 0 {
+	if len(cfg.Listen) == 0 && cfg.Listeners == nil {
 		cfg.Listen = []string{fmt.Sprintf(":%d", control.Port)}
 	}
 	setDefaults(&cfg.Limits)
@@ -175,8 +175,18 @@ func New(cfg Config) (*Server, error) {
 	for _, p := range cfg.Protocols {
 		s.door.protocols = append(s.door.protocols, guest{s, p})
 	}
-	for _, l := range cfg.Listen {
-		if err := s.listen(l); err != nil {
+	for _, text := range cfg.Listen {
+		addr, err := ParseListen(text, control.Port)
+		if err == nil {
+			err = s.Open(addr)
+		}
+		if err != nil {
+			s.door.close()
+			return nil, err
+		}
+	}
+	for _, fd := range cfg.Listeners {
+		if err := s.take(fd); err != nil {
 			s.door.close()
 			return nil, err
 		}
@@ -201,23 +211,36 @@ func setDefault[T comparable](p *T, v T) {
 	}
 }
 
-// listen opens one of the configured addresses.
-func (s *Server) listen(text string) error {
-	addr, err := parseListen(text, control.Port)
+// Open opens another address. Before Serve.
+func (s *Server) Open(addr netip.AddrPort) error {
+	fd, err := Listen(addr)
 	if err != nil {
 		return err
 	}
-	fd, err := listen(addr, nil, sockopt.Options{})
-	if err != nil && addr.Addr() == netip.IPv6Unspecified() && errors.Is(err, unix.EAFNOSUPPORT) {
-		// A kernel without IPv6: every address means every IPv4 address.
-		fd, err = listen(netip.AddrPortFrom(netip.IPv4Unspecified(), addr.Port()), nil, sockopt.Options{})
-	}
-	if err != nil {
-		return err
-	}
+	return s.take(fd)
+}
+
+// take lets connections of a listening socket in.
+func (s *Server) take(fd int) error {
 	local, _ := sys.Names(fd)
 	s.addrs = append(s.addrs, local)
 	return s.door.open(fd)
+}
+
+// ServeOne serves one connection, which somebody else has accepted, and no other.
+func (s *Server) ServeOne(ctx context.Context, fd int) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.ctx, s.shut = ctx, func() { cancel(nil) }
+	_, peer := sys.Names(fd)
+	s.door.enter(fd, peer)
+	s.door.last = func() {
+		go func() {
+			s.sessions.Wait()
+			cancel(nil)
+		}()
+	}
+	return s.door.run(ctx)
 }
 
 // Addrs are the addresses that the server really listens on.

@@ -35,7 +35,7 @@ func startServer() (*child, error) {
 	}
 	c := &child{done: make(chan error, 1)}
 	c.cmd = &exec.Cmd{
-		Path: path, Args: []string{"gperf", "server", "--listen", "127.0.0.1:0"},
+		Path: path, Args: []string{"gperf", "server", "--listen", "127.0.0.1:0", "--netperf", netperfOff},
 		Stderr: &c.stderr,
 		SysProcAttr: &syscall.SysProcAttr{
 			Pdeathsig: syscall.SIGKILL,

@@ -88,7 +88,26 @@ func run(args []string, stdout, stderr io.Writer) int {
 // personalities are the programs that gperf can be, with command lines of their
 // own: by the name that it's started under, or by its first argument.
 var personalities = map[string]func(args []string, stdout, stderr io.Writer) int{
-	"netperf": runNetperf,
+	"netperf":   runNetperf,
+	"netserver": runNetserver,
+}
+
+// personalityCommands are the personalities as help shows them. They never run as
+// commands: their arguments aren't this library's.
+func personalityCommands() []*cli.Command {
+	return []*cli.Command{{
+		Name:            "netperf",
+		Usage:           "be netperf: its options, its output, its exit statuses",
+		ArgsUsage:       "[OPTIONS] [-- TEST OPTIONS]",
+		Description:     "Also when gperf is started under the name netperf. gperf netperf -h lists the options; -J FILE writes gperf's own result document of the same run. docs/netperf.md says what is different on purpose.",
+		SkipFlagParsing: true,
+	}, {
+		Name:            "netserver",
+		Usage:           "be netserver, which serves netperf's clients, and gperf's",
+		ArgsUsage:       "[OPTIONS]",
+		Description:     "Also when gperf is started under the name netserver. It returns when it listens and leaves a process behind that serves, unless -D says to stay. gperf netserver -h lists the options.",
+		SkipFlagParsing: true,
+	}}
 }
 
 // personality finds the program that args ask for, with the arguments that are
@@ -139,7 +158,7 @@ func newApp(args []string, stdout, stderr io.Writer) *cli.App {
 		Action: func(c *cli.Context) error {
 			return usage("unknown command %q (see gperf --help)", c.Args().First())
 		},
-		Commands: []*cli.Command{clientCommand(args), serverCommand(), showCommand(), probeCommand()},
+		Commands: append([]*cli.Command{clientCommand(args), serverCommand(), showCommand(), probeCommand()}, personalityCommands()...),
 	}
 	for _, c := range app.Commands {
 		c.HideHelp = true

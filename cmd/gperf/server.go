@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,7 +24,11 @@ type serverOptions struct {
 
 	portFile string
 	verbose  bool
+	netperf  string // where netperf's clients are served, beside the other addresses
 }
+
+// netperfOff is --netperf's word for not serving netperf's clients.
+const netperfOff = "off"
 
 // readyWords stand in the line that says that the server is ready, before its
 // address.
@@ -55,6 +58,14 @@ func serverFlags() []option[serverOptions] {
 			apply: func(t *o, s string) error { return parseInt(&t.Limits.Tests, s) }},
 		{name: "max-memory", value: "SIZE", usage: "most buffer memory of a test (default " + units.ExactSize(d.Memory) + ")",
 			apply: func(t *o, s string) error { return parseSize(&t.Limits.Memory, s) }},
+		{name: "netperf", value: "ADDR|off", usage: fmt.Sprintf("where to serve netperf's clients, as --listen has it, beside the other addresses, which serve them too; off: nowhere (default every address, port %d, unless --listen is given)", netperf.Port),
+			apply: func(t *o, s string) error {
+				t.netperf = s
+				if s == netperfOff {
+					return nil
+				}
+				return server.CheckListen(s)
+			}},
 		{name: "once", isBool: true, usage: "serve one test, then end",
 			apply: func(t *o, s string) error { return parseBool(&t.Once, s) }},
 		{name: "port-file", value: "FILE", usage: "write the port of the first address to FILE once ready",
@@ -92,22 +103,18 @@ func runServer(c *cli.Context, options []option[serverOptions]) error {
 	}
 	o.Log = slog.New(slog.NewTextHandler(c.App.ErrWriter, &slog.HandlerOptions{Level: level}))
 	o.Program = "gperf " + build().Version
-	o.Protocols = append(o.Protocols, &netperf.Server{})
+	if o.netperf != netperfOff {
+		o.Protocols = append(o.Protocols, &netperf.Server{})
+	}
 	s, err := server.New(o.Config)
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
-	stop, release := onSignal(exitSignal)
+	if err := o.serveNetperf(s); err != nil {
+		return err
+	}
+	ctx, release := untilSignal()
 	defer release()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		select {
-		case <-stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	if o.portFile != "" {
 		if err := writePort(o.portFile, s.Addrs()[0].Port()); err != nil {
 			return fmt.Errorf("server: %w", err)
@@ -120,6 +127,22 @@ func runServer(c *cli.Context, options []option[serverOptions]) error {
 	}
 	if err := s.Serve(ctx); err != nil {
 		return fmt.Errorf("server: %w", err)
+	}
+	return nil
+}
+
+// serveNetperf opens netperf's own port. That somebody has it is no reason not to
+// serve the others.
+func (o *serverOptions) serveNetperf(s *server.Server) error {
+	if o.netperf == netperfOff || o.netperf == "" && o.Listen != nil {
+		return nil
+	}
+	addr, err := server.ParseListen(o.netperf, netperf.Port)
+	if err != nil {
+		return usage("server: --netperf: %w", err)
+	}
+	if err := s.Open(addr); err != nil {
+		o.Log.Warn("netperf's clients are not served at their own port", "error", err)
 	}
 	return nil
 }

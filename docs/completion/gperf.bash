@@ -6,7 +6,7 @@ _gperf() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		mapfile -t COMPREPLY < <(compgen -W "client server show probe help --help --version" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "client server show probe netperf netserver help --help --version" -- "$cur")
 		return
 	fi
 	# bash cuts --flag=value into three words.
@@ -65,7 +65,7 @@ _gperf() {
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	server/--listen | server/--data-ports | server/--allow | server/--max-streams | server/--max-duration | server/--max-tests | server/--max-memory | server/--netns)
+	server/--listen | server/--data-ports | server/--allow | server/--max-streams | server/--max-duration | server/--max-tests | server/--max-memory | server/--netperf | server/--netns)
 		return
 		;;
 	show/--format)
@@ -86,7 +86,7 @@ _gperf() {
 		mapfile -t COMPREPLY < <(compgen -A hostname -- "$cur")
 		;;
 	server/-*)
-		mapfile -t COMPREPLY < <(compgen -W "--allow --data-ports --help --listen --max-duration --max-memory --max-streams --max-tests --netns --once --port-file --secret-file --verbose" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "--allow --data-ports --help --listen --max-duration --max-memory --max-streams --max-tests --netns --netperf --once --port-file --secret-file --verbose" -- "$cur")
 		;;
 	show/-*)
 		mapfile -t COMPREPLY < <(compgen -W "--format --help --json --output -J -o" -- "$cur")
@@ -97,6 +97,12 @@ _gperf() {
 		;;
 	probe/-*)
 		mapfile -t COMPREPLY < <(compgen -W "--help --json -6 -J" -- "$cur")
+		;;
+	netperf/-*)
+		mapfile -t COMPREPLY < <(compgen -W "--help" -- "$cur")
+		;;
+	netserver/-*)
+		mapfile -t COMPREPLY < <(compgen -W "--help" -- "$cur")
 		;;
 	esac
 }
