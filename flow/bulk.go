@@ -39,11 +39,11 @@ func (s *stream) sendMessage(flags int) outcome {
 			s.spend(n)
 		}
 	}
-	began := s.callBegins()
+	s.callBegins()
 	if o := s.sendRest(flags); o != progress {
 		return o
 	}
-	s.callEnds(began)
+	s.callEnds()
 	if s.limit > 0 && s.sent.Load() == s.limit {
 		return ended
 	}
@@ -71,30 +71,33 @@ func (s *stream) receiveMessage(flags int) outcome {
 	if s.limit > 0 {
 		into = into[:min(uint64(len(into)), s.limit-s.received.Load())]
 	}
-	began := s.callBegins()
+	s.callBegins()
 	n, o := s.receiveInto(into, flags)
-	s.callEnds(began)
 	switch {
 	case o != progress:
 		return o
 	case n == 0:
 		return s.closedEarly()
-	case s.limit > 0 && s.received.Load() == s.limit:
+	}
+	s.callEnds()
+	if s.limit > 0 && s.received.Load() == s.limit {
 		return ended
 	}
 	return progress
 }
 
-// callBegins and callEnds time one call, if that was asked for.
-func (s *stream) callBegins() int64 {
-	if !s.group.cfg.TimeCalls {
-		return 0
+// callBegins and callEnds time one call, if that was asked for: with all its
+// attempts until it moves something, for that is how long another program would
+// have blocked in it.
+func (s *stream) callBegins() {
+	if s.group.cfg.TimeCalls && s.called == 0 {
+		s.called = sys.Monotonic()
 	}
-	return sys.Monotonic()
 }
 
-func (s *stream) callEnds(began int64) {
-	if began != 0 {
-		s.worker.record(s.worker.latency, sys.Monotonic()-began)
+func (s *stream) callEnds() {
+	if s.called != 0 {
+		s.worker.record(s.worker.latency, sys.Monotonic()-s.called)
+		s.called = 0
 	}
 }

@@ -39,7 +39,7 @@ func (s *stream) sendDatagram() outcome {
 	if s.paced() {
 		s.spend(len(p))
 	}
-	began := s.callBegins()
+	s.callBegins()
 	n, errno := sys.Send(s.fd, p, unix.MSG_NOSIGNAL)
 	switch errno {
 	case 0:
@@ -49,7 +49,7 @@ func (s *stream) sendDatagram() outcome {
 	default:
 		return s.interrupted("send", errno)
 	}
-	s.callEnds(began)
+	s.callEnds()
 	s.countSend(n)
 	s.number++
 	if s.limit > 0 && s.sent.Load() >= s.limit {
@@ -68,7 +68,7 @@ func receiveDatagrams(s *stream) {
 }
 
 func (s *stream) receiveDatagram() outcome {
-	began := s.callBegins()
+	s.callBegins()
 	n, errno := sys.Recv(s.fd, s.worker.receive, 0)
 	switch {
 	case errno != 0:
@@ -76,7 +76,7 @@ func (s *stream) receiveDatagram() outcome {
 	case n == 0 && (s.group.cfg.UntilEOF || s.stopped()):
 		return ended
 	}
-	s.callEnds(began)
+	s.callEnds()
 	if s.seen != nil {
 		if n < datagramHead {
 			return progress // nobody's
@@ -186,8 +186,13 @@ func (s *stream) requestDatagram() outcome {
 	cfg := &s.group.cfg
 	ring := uint64(len(s.began))
 	for s.outstanding < cfg.Burst && s.began[s.begun%ring] == 0 && (s.limit == 0 || s.done+uint64(s.outstanding) < s.limit) {
-		if s.paced() && !s.awaitDue() {
-			return blocked
+		if s.paced() {
+			if !s.due() && s.outstanding > 0 {
+				break // the response may come before
+			}
+			if !s.punctual() {
+				return blocked
+			}
 		}
 		var number [8]byte
 		binary.LittleEndian.PutUint64(number[:], s.begun)
@@ -290,8 +295,13 @@ func (s *stream) giveUp() {
 func (s *stream) requestPlainDatagram() outcome {
 	ring := uint64(len(s.began))
 	for s.outstanding < len(s.began) && (s.limit == 0 || s.begun < s.limit) {
-		if s.paced() && !s.awaitDue() {
-			return blocked
+		if s.paced() {
+			if !s.due() && s.outstanding > 0 {
+				break
+			}
+			if !s.punctual() {
+				return blocked
+			}
 		}
 		s.began[s.begun%ring] = s.now
 		if o := s.sendRequest(s.worker.send); o != progress {
@@ -309,7 +319,9 @@ func (s *stream) requestPlainDatagram() outcome {
 		o := s.interrupted("recv", errno)
 		limit := int64(s.group.cfg.ResponseTimeout)
 		if o == blocked && limit > 0 && s.now-s.began[(s.begun-uint64(s.outstanding))%ring] >= limit {
-			s.lost.Add(uint64(s.outstanding))
+			if s.now >= s.group.openAt.Load() {
+				s.lost.Add(uint64(s.outstanding))
+			}
 			s.begun -= uint64(s.outstanding)
 			s.outstanding = 0
 		}

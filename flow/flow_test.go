@@ -182,17 +182,30 @@ type side struct {
 // newMatch prepares both ends of a plan over loopback TCP.
 func newMatch(t *testing.T, p *plan.Test, b buffers) *match {
 	t.Helper()
+	return newMatchOn(t, p, func(t testing.TB) (int, int) { return tcpPair(t, b) }, flow.Connections{})
+}
+
+// tcpPairs is tcpPair with the kernel's buffers.
+func tcpPairs(t testing.TB) (one, two int) { return tcpPair(t, buffers{}) }
+
+// newMatchOn is newMatch with other sockets, and other connections for each end.
+func newMatchOn(t *testing.T, p *plan.Test, pair func(testing.TB) (int, int), c flow.Connections) *match {
+	t.Helper()
 	p.Normalise()
 	must(t, p.Validate())
 	var one, two []flow.Socket
 	for i := range flow.Streams(p) {
-		a, b := tcpPair(t, b)
+		a, b := pair(t)
 		// In the order of their coming, which is any.
 		one, two = append([]flow.Socket{{Stream: i + 1, FD: a}}, one...), append(two, flow.Socket{Stream: i + 1, FD: b})
 	}
 	m := &match{plan: p}
 	for end, sockets := range map[sockopt.End][]flow.Socket{sockopt.Client: one, sockopt.Server: two} {
-		x, err := flow.NewTest(p, end, sockets, flow.Files{}, flow.Connections{})
+		own := flow.Connections{Dialer: c.Dialer}
+		if end == sockopt.Server {
+			own = flow.Connections{Acceptor: c.Acceptor}
+		}
+		x, err := flow.NewTest(p, end, sockets, flow.Files{}, own)
 		must(t, err)
 		t.Cleanup(x.Close)
 		s := &side{

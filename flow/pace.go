@@ -74,3 +74,13 @@ func (s *stream) awaitDue() bool {
 	}
 	return s.due()
 }
+
+// punctual is awaitDue for a requester, whose transactions begin at s.now.
+func (s *stream) punctual() bool {
+	if s.due() {
+		return true
+	}
+	due := s.awaitDue()
+	s.now = sys.Monotonic()
+	return due
+}

@@ -56,6 +56,7 @@ type stream struct {
 	transactor
 	*seen                           // a receiver's of numbered datagrams
 	number        uint64            // of the next datagram to be sent
+	called        int64             // when the call that is timed began; 0: none is
 	connectErrors map[string]uint64 // connects that failed, by the name of the error
 
 	// The epoll engine's: the events it awaits, the stream's index in its

@@ -256,14 +256,15 @@ func (x *Test) watch(ctx context.Context, cancel context.CancelCauseFunc, link L
 	}
 }
 
-// moved is how many bytes this end's workers have moved.
-func (x *Test) moved() (bytes uint64) {
+// moved is what grows when this end's workers move something: bytes, and
+// transactions, for some have none.
+func (x *Test) moved() (n uint64) {
 	for _, g := range x.groups {
 		for _, s := range g.streams {
-			bytes += s.sent.Load() + s.received.Load()
+			n += s.sent.Load() + s.received.Load() + s.transactions.Load()
 		}
 	}
-	return bytes
+	return n
 }
 
 // Finish closes all sockets and completes the halves that Run returned.

@@ -100,7 +100,7 @@ func (r *Run) idle() (all []caution) {
 	}
 	empty := 0
 	for _, iv := range r.Intervals {
-		if iv.Bytes == 0 {
+		if iv.Bytes == 0 && (iv.Transactions == nil || *iv.Transactions == 0) {
 			empty++
 		}
 	}
