@@ -88,16 +88,16 @@ func measure(ctx context.Context, cfg flow.Config, fd int, win flow.Window, knob
 		}
 	}
 	stop()
-	final := group.Sample()
-	opened := half.Series[0].AtNs
-	half.Series[len(half.Series)-1] = final
-	last := &half.Series[len(half.Series)-1]
-	switch {
-	case drained && cfg.Carrier == plan.Connection && cfg.Role == plan.Sender:
-	default:
+	opened, last := half.Series[0].AtNs, &half.Series[len(half.Series)-1]
+	if cfg.Role != plan.Receiver {
+		// What was sent after the window closed arrives, too: it counts at both ends
+		// or at neither. If this end has waited for it, so does its time.
+		*last = group.Sample()
+		if cfg.Role == plan.Sender && cfg.Carrier == plan.Connection && drained {
+			half.ClosedNs = last.AtNs
+		}
 		last.AtNs = half.ClosedNs
 	}
-	half.ClosedNs = last.AtNs
 	m.elapsed = time.Duration(last.AtNs - opened)
 	if cpuErr == nil {
 		if after, cpuErr = host.ReadCPU(); cpuErr == nil {

@@ -556,7 +556,7 @@ func (x *session) move(ctx context.Context, j *job, data meeting, deadline time.
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if quiet() || j.role != plan.Sender && time.Now().After(deadline) {
+				if quiet() || gone(data.fd, j) || j.role != plan.Sender && time.Now().After(deadline) {
 					return
 				}
 			}
@@ -567,6 +567,17 @@ func (x *session) move(ctx context.Context, j *job, data meeting, deadline time.
 		m.sendBuffer, m.receiveBuffer = j.sendBuffer, j.receiveBuffer
 	}
 	return m, err
+}
+
+// gone reports whether the client of a test in which the server only sends wants no
+// more: it has ended its side of the stream, which a client does that was stopped.
+func gone(fd int, j *job) bool {
+	if j.role != plan.Sender || j.carrier != plan.Connection {
+		return false
+	}
+	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(p, 0)
+	return err == nil && n > 0 && p[0].Revents&unix.POLLRDHUP != 0
 }
 
 // seconds is a duration as the wire has it.
