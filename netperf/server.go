@@ -209,6 +209,7 @@ type job struct {
 	pause                     flow.Pause
 	port                      uint16         // wanted
 	bind                      netip.Addr     // wanted
+	elsewhere                 bool           // bind is on another network than the control connection, perhaps
 	client                    netip.AddrPort // where the client says its data socket is
 	random                    bool           // fill the send buffer with random bytes
 	cpus                      []int
@@ -237,6 +238,7 @@ func (x *session) check(j *job) error {
 	case j.family == 0:
 		j.family = sys.Family(x.local)
 	}
+	j.elsewhere = j.bind.IsValid() && j.bind != x.local || j.family != sys.Family(x.local)
 	return nil
 }
 
@@ -245,7 +247,7 @@ const calibration = 100
 
 // run runs one test: response, data, results.
 func (x *session) run(ctx context.Context, typ int32, d *dialect, j *job) error {
-	fd, err := j.listen(x.bindAddress(j), x.portsFor(j))
+	fd, err := j.listen(j.bind, x.portsFor(j))
 	if err != nil {
 		return x.refuse(typ, err)
 	}
@@ -299,10 +301,6 @@ var errClientGone = errors.New("the client has gone")
 func resets(err error) bool {
 	return errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNREFUSED)
 }
-
-// bindAddress is what the data socket is bound to: what was asked for, else every
-// address.
-func (x *session) bindAddress(j *job) netip.Addr { return j.bind }
 
 // portsFor are the ports to try, in this order.
 func (x *session) portsFor(j *job) []uint16 {
@@ -408,7 +406,7 @@ func (x *session) meet(ctx context.Context, j *job, fd *int) (meeting, error) {
 		if !to.IsValid() || to.Addr().IsUnspecified() {
 			to = netip.AddrPortFrom(x.Peer.Addr(), to.Port())
 		}
-		if to.Addr().Unmap().WithZone("") != x.Peer.Addr().WithZone("") || to.Port() == 0 {
+		if !x.isPeer(to.Addr()) || to.Port() == 0 {
 			return meeting{}, fmt.Errorf("datagrams to %s, where the control connection doesn't come from: %w", to, unix.EACCES)
 		}
 		return x.connected(fd, to)
@@ -420,7 +418,9 @@ func (x *session) meet(ctx context.Context, j *job, fd *int) (meeting, error) {
 			case err != nil && !errors.Is(err, unix.EAGAIN):
 				return meeting{}, err
 			case err != nil:
-			case from.Addr() != x.Peer.Addr().WithZone(""):
+			case j.role == plan.Responder && j.elsewhere && !x.isPeer(from.Addr()):
+				return meeting{}, fmt.Errorf("datagrams from %s, where the control connection doesn't come from: %w", from, unix.EACCES)
+			case !x.mayCome(j)(from.Addr()):
 				discardDatagram(*fd)
 				continue
 			default:
@@ -458,11 +458,21 @@ func (x *session) meet(ctx context.Context, j *job, fd *int) (meeting, error) {
 // at the control connection.
 const meetPoll = 50 * time.Millisecond
 
-// mayCome says from which addresses a test's connections are taken: the control
-// connection's, and the one that the client said its data would come from.
+// mayCome says from which addresses a test's data is taken: the control
+// connection's; and where nothing is sent to an address that a datagram may have
+// forged, the one that the client said its data would come from, and any if it
+// asked for another network than the control connection's.
 func (x *session) mayCome(j *job) func(netip.Addr) bool {
-	peer, said := x.Peer.Addr().WithZone(""), j.client.Addr()
-	return func(a netip.Addr) bool { return a.WithZone("") == peer || said.IsValid() && a == said }
+	said := j.client.Addr()
+	answers := j.datagrams && j.role != plan.Receiver
+	return func(a netip.Addr) bool {
+		return x.isPeer(a) || !answers && (j.elsewhere || said.IsValid() && a.WithZone("") == said)
+	}
+}
+
+// isPeer reports whether an address is that of the control connection's other end.
+func (x *session) isPeer(a netip.Addr) bool {
+	return a.Unmap().WithZone("") == x.Peer.Addr().Unmap().WithZone("")
 }
 
 // connected connects the UDP socket, which from then on hears and talks to that

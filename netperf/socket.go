@@ -152,22 +152,30 @@ func errno(err error) unix.Errno {
 
 // listen makes the listening socket, or the UDP socket, of a test. A port that
 // can't be had is replaced by any other: in the second iteration of a test the
-// client asks for the first one's, which may be in use still.
+// client asks for the first one's, which may be in use still. An address that can't
+// be had is replaced by every address: the client may know this machine by one that
+// others translate.
 func (p *socketPlan) listen(addr netip.Addr, ports []uint16) (fd int, err error) {
-	if !addr.IsValid() {
-		addr = wildcard(p.family)
+	addrs := []netip.Addr{wildcard(p.family)}
+	if addr.IsValid() {
+		addrs = []netip.Addr{addr, addrs[0]}
 	}
-	var last error
-	for _, port := range ports {
-		if fd, err = p.listenAt(netip.AddrPortFrom(addr, port)); err == nil {
-			return fd, nil
-		}
-		last = cmp.Or(last, err)
-		if !errors.Is(err, unix.EADDRINUSE) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EADDRNOTAVAIL) {
-			break
+	var first error
+	for _, addr := range addrs {
+		for _, port := range ports {
+			if fd, err = p.listenAt(netip.AddrPortFrom(addr, port)); err == nil {
+				return fd, nil
+			}
+			first = cmp.Or(first, err)
+			if !errors.Is(err, unix.EADDRINUSE) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EADDRNOTAVAIL) {
+				return -1, fmt.Errorf("data socket: %w", first)
+			}
+			if errors.Is(err, unix.EADDRNOTAVAIL) {
+				break
+			}
 		}
 	}
-	return -1, fmt.Errorf("data socket: %w", last)
+	return -1, fmt.Errorf("data socket: %w", first)
 }
 
 func (p *socketPlan) listenAt(addr netip.AddrPort) (int, error) {
