@@ -1,9 +1,13 @@
 package flow_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gperf/flow"
 	"gperf/plan"
@@ -109,6 +113,96 @@ func TestMoverAllocations(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Nor do datagrams.
+func TestDatagramAllocations(t *testing.T) {
+	const few, size = 50, 256
+	for _, role := range []plan.Role{plan.Sender, plan.Receiver, plan.Requester, plan.Responder} {
+		for _, plain := range []bool{false, true} {
+			fd, far := udpPair(t)
+			cfg := datagrams(role, size)
+			cfg.Plain, cfg.ResponseTimeout = plain, time.Hour
+			if role == plan.Sender {
+				cfg.Rate = 100_000_000 // lest its datagrams get lost
+			}
+			g := group(t, cfg, fd)
+			g.Start()
+			p, b := peer{t, own(t, far)}, make([]byte, size)
+			number := uint64(0)
+			if role == plan.Receiver { // to which nobody listens: it must not be overrun
+				must(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1<<20))
+			}
+			exchange := func(n int) {
+				for range n {
+					binary.BigEndian.PutUint64(b, number)
+					number++
+					switch {
+					case role == plan.Sender:
+						p.receive(b)
+					case role == plan.Requester:
+						p.receive(b)
+						p.send(b)
+					case role == plan.Responder:
+						p.send(b)
+						p.receive(b)
+					default:
+						p.send(b)
+					}
+				}
+			}
+			exchange(100)
+			runtime.GC()
+			var before, after runtime.MemStats
+			messages := scale(3000)
+			runtime.ReadMemStats(&before)
+			exchange(messages)
+			runtime.ReadMemStats(&after)
+			if n := after.Mallocs - before.Mallocs; n > few {
+				t.Errorf("%s, plain %v: %d allocations for %d datagrams", role, plain, n, messages)
+			}
+			g.Close()
+		}
+	}
+}
+
+// Nor do connections.
+func TestConnectionAllocations(t *testing.T) {
+	var mallocs [2]uint64
+	for i, n := range []uint64{uint64(scale(200)), uint64(scale(1200))} {
+		s := streets["listener"](t)
+		one, two := standingPairs(t, 1)
+		rcfg, ccfg := connections(plan.Responder, 1, 1), connections(plan.Requester, 1, 1)
+		rcfg.Acceptor, ccfg.Limits = s.acceptor, []uint64{n}
+		responder, requester := group(t, rcfg, two...), s.clients(t, ccfg, one...)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		responder.Start()
+		<-measured(t, requester, flow.Window{})
+		runtime.ReadMemStats(&after)
+		requester.Close()
+		responder.Close()
+		mallocs[i] = after.Mallocs - before.Mallocs
+	}
+	if mallocs[1] > mallocs[0]+100 {
+		t.Errorf("%d allocations for 200 connections, %d for 1,200", mallocs[0], mallocs[1])
+	}
+	q, err := flow.NewQueue(nil)
+	must(t, err)
+	defer q.Close()
+	one, two := tcpPair(t, buffers{})
+	own(t, one)
+	own(t, two)
+	if n := testing.AllocsPerRun(100, func() {
+		if !q.Put(one) {
+			t.Error("no room")
+		}
+		if _, errno := q.Accept(); errno != 0 {
+			t.Error(errno)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations per connection in a queue", n)
 	}
 }
 

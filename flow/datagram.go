@@ -82,7 +82,7 @@ func (s *stream) receiveDatagram() outcome {
 			return progress // nobody's
 		}
 		p := s.worker.receive
-		if !s.note(binary.BigEndian.Uint64(p), int64(binary.BigEndian.Uint64(p[8:]))) {
+		if !s.note(binary.BigEndian.Uint64(p), int64(binary.BigEndian.Uint64(p[8:])), sys.Monotonic()) {
 			return progress
 		}
 	}
@@ -98,6 +98,7 @@ const datagramHead = 16
 
 // seen is what a receiver remembers of the datagrams that have come.
 type seen struct {
+	above   uint64                // the highest number, and one
 	bits    [seenSpan / 64]uint64 // of the numbers up to the highest
 	transit int64                 // of the latest datagram, ns, by two clocks; their offset cancels out
 	smooth  float64               // jitter, ns
@@ -112,10 +113,10 @@ const (
 	seenLeap = 1 << 32
 )
 
-// note counts a datagram of that number, which its sender sent at that time, and
-// reports whether it is one of this stream's.
-func (s *stream) note(number uint64, sent int64) bool {
-	next := s.expected.Load()
+// note counts a datagram of that number, which was sent and came at those times
+// (ns, by two clocks), and reports whether it is one of this stream's.
+func (s *stream) note(number uint64, sent, came int64) bool {
+	next, missing := s.above, s.missing.Load()
 	bit, word := uint64(1)<<(number%64), &s.bits[number%seenSpan/64]
 	switch {
 	case number >= next+seenLeap:
@@ -128,17 +129,20 @@ func (s *stream) note(number uint64, sent int64) bool {
 				s.bits[n%seenSpan/64] &^= 1 << (n % 64)
 			}
 		}
-		s.expected.Store(number + 1)
+		s.missing.Store(missing + number - next)
+		s.above = number + 1
 		*word |= bit
 	case next-number > seenSpan:
 		s.outOfOrder.Add(1)
+		s.missing.Store(max(missing, 1) - 1)
 	case *word&bit != 0:
 		s.duplicates.Add(1)
 	default:
 		s.outOfOrder.Add(1)
+		s.missing.Store(max(missing, 1) - 1)
 		*word |= bit
 	}
-	transit := sys.Monotonic() - sent
+	transit := came - sent
 	if s.transit != 0 {
 		// RFC 3550 section 6.4.1 and appendix A.8.
 		s.smooth += (float64(max(transit-s.transit, s.transit-transit)) - s.smooth) / 16
@@ -204,6 +208,7 @@ func (s *stream) requestDatagram() outcome {
 		s.began[s.begun%ring] = s.now
 		s.begun++
 		s.outstanding++
+		s.most = max(s.most, s.outstanding)
 	}
 	n, errno := sys.Recv(s.fd, s.worker.receive, 0)
 	s.now = sys.Monotonic()
@@ -309,6 +314,7 @@ func (s *stream) requestPlainDatagram() outcome {
 		}
 		s.begun++
 		s.outstanding++
+		s.most = max(s.most, s.outstanding)
 	}
 	n, errno := sys.Recv(s.fd, s.worker.receive, 0)
 	s.now = sys.Monotonic()

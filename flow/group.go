@@ -423,7 +423,7 @@ func (g *Group) tcp(infos []sockopt.TCPInfo) map[string][]uint64 {
 		load(result.LostTransactions, func(s *stream) *atomic.Uint64 { return &s.lost })
 	case task{plan.Datagrams, plan.Receiver}:
 		if !g.cfg.Plain {
-			load(result.ExpectedDatagrams, func(s *stream) *atomic.Uint64 { return &s.expected })
+			load(result.LostDatagrams, func(s *stream) *atomic.Uint64 { return &s.missing })
 			load(result.OutOfOrder, func(s *stream) *atomic.Uint64 { return &s.outOfOrder })
 			load(result.Duplicates, func(s *stream) *atomic.Uint64 { return &s.duplicates })
 			load(result.JitterNs, func(s *stream) *atomic.Uint64 { return &s.jitter })

@@ -30,7 +30,7 @@ type counters struct {
 	transactions  atomic.Uint64 // completed inside the window; answered, at a responder
 	errors        atomic.Uint64 // sends or connects that failed and were not tried again
 	lost          atomic.Uint64 // requests whose response didn't come in time
-	expected      atomic.Uint64 // datagrams by their numbers: the highest so far, and one
+	missing       atomic.Uint64 // datagrams below the highest number so far that haven't come
 	outOfOrder    atomic.Uint64 // datagrams that came after one with a higher number
 	duplicates    atomic.Uint64 // datagrams that had come already
 	jitter        atomic.Uint64 // ns, as RFC 3550 smoothes it

@@ -33,7 +33,7 @@ func (p *pair) datagrams(from, to int) *Datagrams {
 		Duplicates:  m.grownColumn(Duplicates, from, to),
 		SocketDrops: m.grownColumn(SocketDrops, from, to),
 	}
-	jitter, numbered := closing.TCP[JitterNs]
+	_, numbered := closing.TCP[JitterNs]
 	if !numbered && d.SocketDrops == nil {
 		return nil
 	}
@@ -42,18 +42,17 @@ func (p *pair) datagrams(from, to int) *Datagrams {
 		received += closing.ReceiveCalls[i] - opening.ReceiveCalls[i]
 	}
 	d.Received = &received
-	if d.Lost = lost(opening, closing, from, to); d.Lost != nil {
+	if n := lost(opening, closing, from, to); n != nil {
+		// Late ones of the warm-up can be more than all that was lost.
+		lost := uint64(max(*n, 0))
+		d.Lost = &lost
 		if should := *d.Lost + received - *d.Duplicates; should > 0 {
 			percent := 100 * float64(*d.Lost) / float64(should)
 			d.LostPercent = &percent
 		}
 	}
-	if numbered && received > 0 && len(jitter) >= to {
-		us := 0.0
-		for i := from; i < to; i++ {
-			us += float64(jitter[i]) / 1e3 / float64(to-from)
-		}
-		d.Jitter = &us
+	if received > 0 {
+		d.Jitter = jitter(closing, from, to)
 	}
 	if o != nil && o.width() >= to {
 		first, last := o.edges()
@@ -67,20 +66,34 @@ func (p *pair) datagrams(from, to int) *Datagrams {
 	return d
 }
 
-// lost is how many datagrams didn't come between two samples; nil when they have
-// no numbers.
-func lost(opening, closing *Sample, from, to int) *uint64 {
-	total := uint64(0)
+// lost is how many datagrams of the streams from up to, not including, to were
+// missed between two samples, less those missed before that came late; nil when
+// they have no numbers.
+func lost(opening, closing *Sample, from, to int) *int64 {
+	before, ok1 := opening.TCP[LostDatagrams]
+	after, ok2 := closing.TCP[LostDatagrams]
+	if !ok1 || !ok2 || len(before) < to || len(after) < to {
+		return nil
+	}
+	total := int64(0)
 	for i := from; i < to; i++ {
-		expected, duplicates := grownColumn(opening, closing, ExpectedDatagrams, i, i+1), grownColumn(opening, closing, Duplicates, i, i+1)
-		if expected == nil || duplicates == nil {
-			return nil
-		}
-		came := closing.ReceiveCalls[i] - opening.ReceiveCalls[i] - *duplicates
-		// Late ones of before the opening can make it more than was expected.
-		total += *expected - min(*expected, came)
+		total += int64(after[i] - before[i])
 	}
 	return &total
+}
+
+// jitter is the mean jitter of the streams from up to, not including, to, in
+// microseconds; nil when their datagrams have no times.
+func jitter(s *Sample, from, to int) *float64 {
+	column, ok := s.TCP[JitterNs]
+	if !ok || len(column) < to || from == to {
+		return nil
+	}
+	us := 0.0
+	for _, ns := range column[from:to] {
+		us += float64(ns) / 1e3 / float64(to-from)
+	}
+	return &us
 }
 
 // connectErrors adds up the failed connects of the half's streams; nil but in

@@ -92,15 +92,15 @@ type Sample struct {
 
 // Columns of a sample's TCP that aren't TCP_INFO's.
 const (
-	PipeQueued        = "pipe_queued_bytes"  // in the pipes of the streams' movers
-	ConnectErrors     = "connect_errors"     // failed connects of a connection test
-	SendErrors        = "send_errors"        // datagrams that the sender's kernel refused
-	LostTransactions  = "lost_transactions"  // requests without a response in time
-	ExpectedDatagrams = "expected_datagrams" // by the highest number that came
-	OutOfOrder        = "out_of_order_datagrams"
-	Duplicates        = "duplicate_datagrams"
-	JitterNs          = "jitter_ns"
-	SocketDrops       = "socket_drops" // by the receiver's kernel, at the socket
+	PipeQueued       = "pipe_queued_bytes" // in the pipes of the streams' movers
+	ConnectErrors    = "connect_errors"    // failed connects of a connection test
+	SendErrors       = "send_errors"       // datagrams that the sender's kernel refused
+	LostTransactions = "lost_transactions" // requests without a response in time
+	LostDatagrams    = "lost_datagrams"    // by their numbers, until now: one that comes late makes it less
+	OutOfOrder       = "out_of_order_datagrams"
+	Duplicates       = "duplicate_datagrams"
+	JitterNs         = "jitter_ns"
+	SocketDrops      = "socket_drops" // by the receiver's kernel, at the socket
 )
 
 // SampleFields are the fields of TCP_INFO that every sample carries.

@@ -129,14 +129,14 @@ func (m *Merger) interval(i, j int) Interval {
 		s.RcvWnd = now(to, sockopt.RcvWnd, k)
 		s.PipeQueued = queued(to, sentTo, k)
 		s.Lost = lost(from, to, k, k+1)
-		if jitter, ok := to.TCP[JitterNs]; ok {
-			us := float64(jitter[k]) / 1e3
-			s.Jitter = &us
-		}
+		s.Jitter = jitter(to, k, k+1)
 		if m.ids != nil {
 			s.ID = m.ids[k]
 		}
 	}
+	iv.Failed = grownColumn(from, to, ConnectErrors, 0, len(streams))
+	iv.LostTransactions = grownColumn(from, to, LostTransactions, 0, len(streams))
+	iv.Lost, iv.Jitter = lost(from, to, 0, len(streams)), jitter(to, 0, len(streams))
 	iv.RetransSegs = sum(len(streams), func(k int) *uint64 { return streams[k].RetransSegs })
 	if rr {
 		iv.Transactions = sum(len(streams), func(k int) *uint64 { return streams[k].Transactions })
@@ -209,6 +209,14 @@ func (s Sample) Totals() Sample {
 			if column, ok := s.TCP[f.Name()]; ok && sockopt.TCPFields()[f].Counter {
 				t.TCP[f.Name()] = added(column)
 			}
+		}
+		for _, name := range []string{ConnectErrors, SendErrors, LostTransactions, LostDatagrams, OutOfOrder, Duplicates, SocketDrops} {
+			if column, ok := s.TCP[name]; ok {
+				t.TCP[name] = added(column)
+			}
+		}
+		if column, ok := s.TCP[JitterNs]; ok { // the one that is no count
+			t.TCP[JitterNs] = []uint64{added(column)[0] / uint64(len(column))}
 		}
 	}
 	return t

@@ -295,17 +295,21 @@ type TCPInfo map[string]*uint64
 
 // Interval is the figures of one reporting interval of one direction.
 type Interval struct {
-	Direction    plan.Direction   `json:"direction" doc:"the direction it's about"`
-	Start        float64          `json:"start_seconds" doc:"when the interval really began, from the opening of the measuring end's window"`
-	End          float64          `json:"end_seconds" doc:"when it really ended"`
-	SenderStart  *float64         `json:"sender_start_seconds" doc:"the sending end's edge for the same interval, from the opening of its window; null in request/response tests"`
-	SenderEnd    *float64         `json:"sender_end_seconds" doc:"likewise its end"`
-	Bytes        uint64           `json:"bytes" doc:"payload received by the measuring end"`
-	Throughput   *float64         `json:"throughput_bits_per_second" doc:"bytes over the interval; null in request/response tests"`
-	Transactions *uint64          `json:"transactions" doc:"transactions completed"`
-	TPS          *float64         `json:"transactions_per_second" doc:"transactions over the interval"`
-	RetransSegs  *uint64          `json:"retransmitted_segments" doc:"segments retransmitted by the sending end"`
-	Streams      []IntervalStream `json:"streams" doc:"each stream"`
+	Direction        plan.Direction   `json:"direction" doc:"the direction it's about"`
+	Start            float64          `json:"start_seconds" doc:"when the interval really began, from the opening of the measuring end's window"`
+	End              float64          `json:"end_seconds" doc:"when it really ended"`
+	SenderStart      *float64         `json:"sender_start_seconds" doc:"the sending end's edge for the same interval, from the opening of its window; null in request/response tests"`
+	SenderEnd        *float64         `json:"sender_end_seconds" doc:"likewise its end"`
+	Bytes            uint64           `json:"bytes" doc:"payload received by the measuring end"`
+	Throughput       *float64         `json:"throughput_bits_per_second" doc:"bytes over the interval; null in request/response tests"`
+	Transactions     *uint64          `json:"transactions" doc:"transactions completed"`
+	TPS              *float64         `json:"transactions_per_second" doc:"transactions over the interval"`
+	RetransSegs      *uint64          `json:"retransmitted_segments" doc:"segments retransmitted by the sending end"`
+	Failed           *uint64          `json:"connect_errors" doc:"connections that were not made or broke; null but in connection tests"`
+	LostTransactions *uint64          `json:"lost_transactions" doc:"requests whose response did not come in time; null but in UDP_RR"`
+	Lost             *int64           `json:"lost_datagrams" doc:"sum over the streams; null but in UDP_STREAM"`
+	Jitter           *float64         `json:"jitter_us" doc:"mean over the streams; null but in UDP_STREAM"`
+	Streams          []IntervalStream `json:"streams" doc:"each stream"`
 }
 
 // IntervalStream is one stream inside an interval. Counts are differences,
@@ -327,7 +331,7 @@ type IntervalStream struct {
 	SndWnd       *uint64  `json:"snd_wnd_bytes" doc:"window offered by the peer"`
 	RcvWnd       *uint64  `json:"rcv_wnd_bytes" doc:"window offered to the peer by the receiving end"`
 	DeliveryRate *uint64  `json:"delivery_rate_bytes_per_second" doc:"the kernel's latest delivery rate sample"`
-	Lost         *uint64  `json:"lost_datagrams" doc:"datagrams that did not come, by their numbers; those that come late may make it smaller in the next interval, but never less than 0 there; null but in UDP_STREAM"`
+	Lost         *int64   `json:"lost_datagrams" doc:"datagrams that did not come, by their numbers, less those of earlier intervals that came late, which can make it negative; null but in UDP_STREAM"`
 	Jitter       *float64 `json:"jitter_us" doc:"variation of the transit time at the interval's end, microseconds; null but in UDP_STREAM"`
 	PipeQueued   *uint64  `json:"pipe_queued_bytes" doc:"bytes in the pipe of the stream's mover, the receiver's or else the sender's; null: no pipe"`
 }
