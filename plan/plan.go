@@ -464,6 +464,8 @@ func (t *Test) validateCarrier() error {
 		return fmt.Errorf("client: send_size_bytes: a datagram of %s has %d bytes at least, for its number and its time", t.Type, MinDatagram)
 	case t.Type == UDPStream && t.Client.SendSize > MaxDatagram:
 		return fmt.Errorf("client: send_size_bytes: %d is more than a datagram holds, %d", t.Client.SendSize, MaxDatagram)
+	case t.Type == UDPStream && t.Server.ReceiveSize < t.Client.SendSize:
+		return fmt.Errorf("server: receive_size_bytes: %d would cut datagrams of %d", t.Server.ReceiveSize, t.Client.SendSize)
 	case t.Type == UDPRR && t.Burst > t.maxDatagramBurst():
 		return fmt.Errorf("burst: with responses of so few bytes no more than %d requests can be told apart", t.maxDatagramBurst())
 	}
@@ -471,6 +473,9 @@ func (t *Test) validateCarrier() error {
 		e := t.End(end)
 		if e.Send != Write || e.Receive != Read {
 			return fmt.Errorf("%s: send, receive: %s always writes and reads", end, t.Type)
+		}
+		if e.Chunk != 0 || e.More {
+			return fmt.Errorf("%s: chunk_bytes, more: %s sends each message whole and at once", end, t.Type)
 		}
 		if c == Datagrams {
 			if err := e.Knobs.CheckDatagram(); err != nil {

@@ -58,6 +58,99 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
+// What the defaults of connection tests and of UDP are.
+func TestNormaliseCarriers(t *testing.T) {
+	t.Parallel()
+	end := plan.End{SendSize: 128 << 10, ReceiveSize: 128 << 10, Send: plan.Write, Receive: plan.Read, Knobs: sockopt.Settings{}}
+	sender, receiver := end, end
+	sender.SendSize, receiver.ReceiveSize = 1400, plan.MaxDatagram
+	const second = plan.Seconds(time.Second)
+	for _, want := range []*plan.Test{
+		{Type: plan.TCPCRR, Duration: 10 * second, Streams: 1, RequestSize: 1, ResponseSize: 1, Burst: 1, Client: end, Server: end},
+		{Type: plan.TCPCC, Duration: 10 * second, Streams: 1, Burst: 1, Client: end, Server: end},
+		{Type: plan.UDPStream, Duration: 10 * second, Streams: 1, Client: sender, Server: receiver},
+		{Type: plan.UDPRR, Duration: 10 * second, Streams: 1, RequestSize: 1, ResponseSize: 1, Burst: 1, ResponseTimeout: second, Client: end, Server: end},
+	} {
+		got := &plan.Test{Type: want.Type}
+		got.Normalise()
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", want.Type, d)
+		}
+	}
+	paced := &plan.Test{Type: plan.UDPStream, Client: plan.End{Rate: 1e9}}
+	paced.Normalise()
+	if paced.Client.SendSize != 1400 {
+		t.Errorf("a paced datagram has %d bytes", paced.Client.SendSize)
+	}
+}
+
+// What connection tests and UDP can't do is refused by name.
+func TestValidateCarriers(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		types  []plan.Type
+		change func(*plan.Test)
+		want   string // with %s for the type; empty: valid
+	}{
+		{"most streams", others, func(p *plan.Test) { p.Streams = 256 }, ""},
+		{"too many streams", others, func(p *plan.Test) { p.Streams = 257 }, "streams: 257 are more than the 256 of %s, each of which has its thread"},
+		{"threads of the client", others, func(p *plan.Test) { p.Client.Threads = 1 }, "threads: each stream of %s has its own"},
+		{"threads of the server", others, func(p *plan.Test) { p.Server.Threads = 1 }, "threads: each stream of %s has its own"},
+		{"both ways", []plan.Type{plan.UDPStream}, func(p *plan.Test) { p.Bidir = true }, "bidir: %s goes one way"},
+		{"both ways of transactions", []plan.Type{plan.TCPCRR, plan.TCPCC, plan.UDPRR}, func(p *plan.Test) { p.Bidir = true }, "bidir: %s goes both ways by itself"},
+		{"verified", others, func(p *plan.Test) { p.Verify = true }, "verify: it checks TCP's bulk payload, not %s"},
+		{"sender", others, func(p *plan.Test) { p.Client.Send = plan.Sendfile }, "client: send, receive: %s always writes and reads"},
+		{"receiver", others, func(p *plan.Test) { p.Server.Receive = plan.Discard }, "server: send, receive: %s always writes and reads"},
+		{"chunk", others, func(p *plan.Test) { p.Client.Chunk = 100 }, "client: chunk_bytes, more: %s sends each message whole and at once"},
+		{"more", others, func(p *plan.Test) { p.Server.More = true }, "server: chunk_bytes, more: %s sends each message whole and at once"},
+		{"rate of transactions", []plan.Type{plan.TCPCRR, plan.TCPCC, plan.UDPRR}, func(p *plan.Test) { p.Client.Rate = 1e6 }, "rate: it paces bulk senders, not %s"},
+		{"rate", []plan.Type{plan.UDPStream}, func(p *plan.Test) { p.Client.Rate = 1e6 }, ""},
+		{"burst", []plan.Type{plan.TCPCRR, plan.TCPCC}, func(p *plan.Test) { p.Burst = 2 }, "burst: %s has one transaction at a time"},
+		{"bytes", []plan.Type{plan.UDPStream}, func(p *plan.Test) { p.Duration, p.Bytes = 0, 1000 }, "bytes: %s ends by time, since its last bytes may be lost"},
+		{"bytes of transactions", []plan.Type{plan.TCPCRR, plan.TCPCC, plan.UDPRR}, func(p *plan.Test) { p.Duration, p.Bytes = 0, 1000 }, "bytes: %s counts transactions, not bytes"},
+		{"transactions", []plan.Type{plan.TCPCRR, plan.TCPCC, plan.UDPRR}, func(p *plan.Test) { p.Duration, p.Transactions = 0, 1000 }, ""},
+		{"request of none", []plan.Type{plan.TCPCC}, func(p *plan.Test) { p.RequestSize = 1 }, "request_size_bytes: 1 is not between 0 and 0"},
+		{"response of none", []plan.Type{plan.TCPCC}, func(p *plan.Test) { p.ResponseSize = 1 }, "response_size_bytes: 1 is not between 0 and 0"},
+		{"no request", []plan.Type{plan.TCPCRR, plan.UDPRR}, func(p *plan.Test) { p.RequestSize = 0 }, "request_size_bytes: 0 is not between 1 and "},
+		{"largest request", []plan.Type{plan.UDPRR}, func(p *plan.Test) { p.RequestSize = plan.MaxDatagram }, ""},
+		{"larger response", []plan.Type{plan.UDPRR}, func(p *plan.Test) { p.ResponseSize = plan.MaxDatagram + 1 }, "response_size_bytes: 65508 is not between 1 and 65507"},
+		{"large response", []plan.Type{plan.TCPCRR}, func(p *plan.Test) { p.ResponseSize = 1 << 30 }, ""},
+		{"smallest datagram", []plan.Type{plan.UDPStream}, func(p *plan.Test) { p.Client.SendSize = 16 }, ""},
+		{"smaller datagram", []plan.Type{plan.UDPStream}, func(p *plan.Test) { p.Client.SendSize = 15 }, "client: send_size_bytes: a datagram of %s has 16 bytes at least, for its number and its time"},
+		{"largest datagram", []plan.Type{plan.UDPStream}, func(p *plan.Test) { p.Client.SendSize = plan.MaxDatagram }, ""},
+		{"larger datagram", []plan.Type{plan.UDPStream}, func(p *plan.Test) { p.Client.SendSize = plan.MaxDatagram + 1 }, "client: send_size_bytes: 65508 is more than a datagram holds, 65507"},
+		{"fitting receive", []plan.Type{plan.UDPStream}, func(p *plan.Test) { p.Server.ReceiveSize = 1400 }, ""},
+		{"cutting receive", []plan.Type{plan.UDPStream}, func(p *plan.Test) { p.Server.ReceiveSize = 1399 }, "server: receive_size_bytes: 1399 would cut datagrams of 1400"},
+		{"burst of single bytes", []plan.Type{plan.UDPRR}, func(p *plan.Test) { p.Burst, p.RequestSize = 64, 100 }, ""},
+		{"larger burst of single bytes", []plan.Type{plan.UDPRR}, func(p *plan.Test) { p.Burst, p.RequestSize = 65, 100 }, "burst: with responses of so few bytes no more than 64 requests can be told apart"},
+		{"burst of two bytes", []plan.Type{plan.UDPRR}, func(p *plan.Test) { p.Burst, p.RequestSize, p.ResponseSize = 4096, 2, 2 }, ""},
+		{"larger burst of two bytes", []plan.Type{plan.UDPRR}, func(p *plan.Test) { p.Burst, p.RequestSize, p.ResponseSize = 4097, 2, 2 }, "burst: with responses of so few bytes no more than 4096 requests can be told apart"},
+		{"no time-out", []plan.Type{plan.UDPRR}, func(p *plan.Test) { p.ResponseTimeout = 0 }, "response_timeout: %s needs one"},
+		{"negative time-out", []plan.Type{plan.UDPRR}, func(p *plan.Test) { p.ResponseTimeout = -1 }, "response_timeout: -1ns is not between 0 and 720h0m0s"},
+		{"absurd time-out", []plan.Type{plan.UDPRR}, func(p *plan.Test) { p.ResponseTimeout = plan.Seconds(plan.MaxDuration) + 1 }, "response_timeout: 720h0m0.000000001s is not between 0 and 720h0m0s"},
+		{"time-out", []plan.Type{plan.TCPStream, plan.TCPRR, plan.TCPCRR, plan.TCPCC, plan.UDPStream}, func(p *plan.Test) { p.ResponseTimeout = 1 }, "response_timeout: %s loses no response"},
+		{"TCP's knob", []plan.Type{plan.UDPStream, plan.UDPRR}, func(p *plan.Test) { p.Server.Knobs = sockopt.Settings{"nodelay": sockopt.Int(1)} }, "server: %s: nodelay: a UDP socket has no such option"},
+		{"TCP's knob", []plan.Type{plan.TCPCRR, plan.TCPCC}, func(p *plan.Test) { p.Server.Knobs = sockopt.Settings{"nodelay": sockopt.Int(1)} }, ""},
+		{"UDP's knob", others, func(p *plan.Test) { p.Client.Knobs = sockopt.Settings{"rcvbuf": sockopt.Int(4096), "tos": sockopt.Int(8)} }, ""},
+	} {
+		for _, typ := range tt.types {
+			p := example(typ)
+			tt.change(p)
+			want := strings.ReplaceAll(tt.want, "%s", string(typ))
+			switch err := p.Validate(); {
+			case want == "" && err != nil:
+				t.Errorf("%s of %s: %v", tt.name, typ, err)
+			case want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)):
+				t.Errorf("%s of %s: error %v, want %q", tt.name, typ, err, want)
+			}
+		}
+	}
+}
+
+// others are the types whose streams are no standing connection.
+var others = []plan.Type{plan.TCPCRR, plan.TCPCC, plan.UDPStream, plan.UDPRR}
+
 // The sizes that movers are best given, unless sizes are asked for; and what was
 // said of pipes holds for the ends that have one.
 func TestNormaliseMovers(t *testing.T) {

@@ -139,9 +139,10 @@ func (k *Knob) Key() string {
 
 func (k *Knob) isGeneric() bool { return strings.Contains(k.Name, "/") }
 
-// onDatagrams reports whether a UDP socket has the option.
+// onDatagrams reports whether a UDP socket has the option, and a use for it.
 func (k *Knob) onDatagrams() bool {
-	return k.When != Socket && k.opt.level != unix.IPPROTO_TCP && k.opt.number != unix.SO_KEEPALIVE
+	ofConnections := k.opt.level == unix.SOL_SOCKET && (k.opt.number == unix.SO_KEEPALIVE || k.opt.number == unix.SO_LINGER)
+	return k.When != Socket && k.opt.level != unix.IPPROTO_TCP && !ofConnections
 }
 
 // livesOnListener reports whether that end's value is the listener's alone.

@@ -288,6 +288,27 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// A UDP socket has what isn't TCP's or a connection's.
+func TestCheckDatagram(t *testing.T) {
+	has := strings.Fields("sndbuf rcvbuf tos ttl priority mark bind_device pacing_rate busy_poll incoming_cpu dontroute rcvlowat mtu_discover")
+	for _, k := range Knobs() {
+		err := Settings{k.Key(): Int(1)}.CheckDatagram()
+		if slices.Contains(has, k.Key()) {
+			if err != nil {
+				t.Error(err)
+			}
+		} else if err == nil || err.Error() != k.Name+": a UDP socket has no such option" {
+			t.Errorf("%s: %v", k.Name, err)
+		}
+		if err := (Settings{k.Key(): {}}).CheckDatagram(); err != nil {
+			t.Errorf("unset: %v", err)
+		}
+	}
+	if err := (Settings{"tcp/cork": Int(1), "ip/mtu_discover": Int(1), "nodelay": Int(1)}).CheckDatagram(); err == nil || !strings.Contains(err.Error(), "nodelay") {
+		t.Errorf("the first in alphabetical order: %v", err)
+	}
+}
+
 func TestNeedsListener(t *testing.T) {
 	listener := strings.Fields("rcvbuf mss window_clamp bind_device fastopen mptcp")
 	for _, k := range Knobs() {
