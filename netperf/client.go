@@ -182,11 +182,7 @@ func (c *Client) addresses(ctx context.Context, targets []netip.Addr) error {
 		}
 		c.dataTarget = masked(addrs[0], o.DataTarget.Mask)
 	}
-	source := o.DataSource
-	if source.Name == "" {
-		source = o.Source
-	}
-	if source.Name != "" {
+	if source := c.source(); source.Name != "" {
 		addrs, err := resolve(ctx, source.Name, options.Unspecified)
 		if err != nil {
 			return err
@@ -201,6 +197,16 @@ func (c *Client) addresses(ctx context.Context, targets []netip.Addr) error {
 	return nil
 }
 
+// source is where the data connection is to come from. The control connection's
+// own address is no answer when the data goes to another one.
+func (c *Client) source() options.Host {
+	o := c.Options
+	if o.DataSource.Name == "" && o.DataTarget.Name == "" {
+		return o.Source
+	}
+	return o.DataSource
+}
+
 // banner writes the line that comes before the test.
 func (c *Client) banner() error {
 	o := c.Options
@@ -208,12 +214,10 @@ func (c *Client) banner() error {
 	if c.dataTarget.Is6() {
 		from.Name, from.Text = "::0", "::"
 	}
-	for _, source := range []options.Host{o.Source, o.DataSource} {
-		if source.Name != "" {
-			from.Name = source.Name
-			if c.dataSource.IsValid() {
-				from.Text = c.dataSource.String()
-			}
+	if source := c.source(); source.Name != "" {
+		from.Name = source.Name
+		if c.dataSource.IsValid() {
+			from.Text = c.dataSource.String()
 		}
 	}
 	to := output.Address{Name: c.targetName(), Text: c.dataTarget.String(), Port: c.destinationPort()}
@@ -471,7 +475,7 @@ func (t *trial) chooseSizes() {
 	case plan.Receiver:
 		t.recvSize = o.RecvSize.Local
 		if t.recvSize <= 0 {
-			t.recvSize = chosen(s.RecvBuffer, t.datagrams)
+			t.recvSize = chosen(s.RecvBuffer, false)
 		}
 		s.RecvSize = t.recvSize
 		s.RecvWidth = ring(o.Width.Recv, s.RecvBuffer, t.recvSize)

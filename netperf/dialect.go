@@ -130,7 +130,11 @@ func parseOmni(m *wire.Message) (*job, error) {
 			j.knobs[k.name] = k.value
 		}
 	}
-	if r.FillFile != "" {
+	j.echo = wire.OmniResponse{
+		SendSize: r.SendSize, SendWidth: int32(r.SendWidth), ReceiveSize: r.ReceiveSize, RecvWidth: int32(r.RecvWidth),
+		RecvAvoid: r.RecvAvoid, SendAvoid: r.SendAvoid, IntervalBurst: r.IntervalBurst, IntervalMicros: r.IntervalMicros,
+	}
+	if r.FillFile != "" && j.role != plan.Receiver {
 		// A server that read any file which a client names would send it out.
 		if !randomFiles[r.FillFile] {
 			return nil, fmt.Errorf("fill file %q: only /dev/urandom, /dev/random and /dev/zero are read for a client: %w", r.FillFile, unix.EACCES)
@@ -146,20 +150,25 @@ var randomFiles = map[string]bool{"/dev/urandom": true, "/dev/random": true, "/d
 const fastOpenQueue = 5
 
 func omniResponse(j *job) wire.Message {
-	r := wire.OmniResponse{
-		RecvBufSize: int32(j.receiveBuffer), SendBufSize: int32(j.sendBuffer), DataPort: uint32(j.boundPort),
-		SendSize: wire.ServerChooses, ReceiveSize: wire.ServerChooses, SendWidth: -1, RecvWidth: -1,
-		RecvAvoid: j.splice, SocketPrio: int32(j.priority), SocketTOS: int32(j.tos),
-		IntervalBurst: uint32(j.pause.Burst), IntervalMicros: uint32(j.pause.Every.Microseconds()),
-	}
-	if j.role == plan.Sender {
-		r.SendSize, r.SendWidth = uint32(j.sendSize), width(j.sendBuffer, j.sendSize)
-	}
-	if j.role == plan.Receiver {
-		r.ReceiveSize, r.RecvWidth = uint32(j.receiveSize), width(j.receiveBuffer, j.receiveSize)
-	}
-	if j.role == plan.Responder {
-		r.SendSize, r.ReceiveSize, r.SendWidth, r.RecvWidth = uint32(j.responseSize), uint32(j.requestSize), 1, 1
+	r := j.echo
+	r.RecvBufSize, r.SendBufSize, r.DataPort = int32(j.receiveBuffer), int32(j.sendBuffer), uint32(j.boundPort)
+	r.SocketPrio, r.SocketTOS = int32(j.priority), int32(j.tos)
+	switch j.role {
+	case plan.Sender:
+		r.SendSize = uint32(j.sendSize)
+		if r.SendWidth <= 0 {
+			r.SendWidth = width(j.sendBuffer, j.sendSize)
+		}
+	case plan.Receiver:
+		r.ReceiveSize = uint32(j.receiveSize)
+		if r.RecvWidth <= 0 {
+			r.RecvWidth = width(j.receiveBuffer, j.receiveSize)
+		}
+	default:
+		if j.requestSize > 0 { // else only connections are made
+			r.SendSize, r.ReceiveSize = uint32(j.responseSize), uint32(j.requestSize)
+			r.SendWidth, r.RecvWidth = max(r.SendWidth, 1), max(r.RecvWidth, 1)
+		}
 	}
 	if j.noDelay {
 		r.Flags |= wire.FlagNoDelay

@@ -54,10 +54,6 @@ func (s *Server) Match(first []byte) control.Match {
 	return control.Yes
 }
 
-// passphraseWait is how long a client may take to send a passphrase that is
-// asked for.
-const passphraseWait = 20 * time.Second
-
 // Serve serves one client's control connection.
 func (s *Server) Serve(ctx context.Context, v *server.Visit) {
 	c, err := sys.ControlConn(v.FD)
@@ -79,7 +75,7 @@ func (s *Server) Serve(ctx context.Context, v *server.Visit) {
 	if a, ok := c.LocalAddr().(*net.TCPAddr); ok {
 		local = a.AddrPort()
 	}
-	x := &session{Visit: v, conn: c, local: local.Addr().Unmap(), requests: make(chan wire.Message), lost: make(chan struct{}), layout: wire.Layout27}
+	x := &session{Visit: v, conn: c, local: local.Addr().Unmap(), requests: make(chan wire.Message, ahead), lost: make(chan struct{}), layout: wire.Layout27}
 	if s.Passphrase != nil && !x.admitted(*s.Passphrase) {
 		v.Log.Warn("wrong passphrase")
 		return
@@ -87,7 +83,7 @@ func (s *Server) Serve(ctx context.Context, v *server.Visit) {
 	_ = c.SetReadDeadline(time.Now().Add(v.Limits.Patience)) // of the first request; the others are the client's affair
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go x.read(ctx)
+	go x.read()
 	for {
 		select {
 		case m := <-x.requests:
@@ -97,6 +93,9 @@ func (s *Server) Serve(ctx context.Context, v *server.Visit) {
 				return
 			}
 		case <-x.lost:
+			if len(x.requests) > 0 {
+				continue // it has said more before it went
+			}
 			v.Log.Debug("client has gone")
 			return
 		case <-ctx.Done():
@@ -104,6 +103,10 @@ func (s *Server) Serve(ctx context.Context, v *server.Visit) {
 		}
 	}
 }
+
+// ahead is how many requests may come before their turn. Clients wait for the
+// results of one before they send the next; only a passphrase has no answer.
+const ahead = 4
 
 // A session is one control connection.
 type session struct {
@@ -117,7 +120,7 @@ type session struct {
 
 // admitted reports whether the first message is the right passphrase.
 func (x *session) admitted(want string) bool {
-	_ = x.conn.SetReadDeadline(time.Now().Add(passphraseWait))
+	_ = x.conn.SetReadDeadline(time.Now().Add(x.Limits.Patience))
 	var m wire.Message
 	if _, err := io.ReadFull(x.conn, m[:]); err != nil {
 		return false
@@ -126,8 +129,9 @@ func (x *session) admitted(want string) bool {
 	return err == nil && text == want
 }
 
-// read brings in the requests. That a client goes is news at any time.
-func (x *session) read(ctx context.Context) {
+// read brings in the requests. That a client goes is news at any time, so it never
+// waits for a request's turn.
+func (x *session) read() {
 	defer close(x.lost)
 	for {
 		var m wire.Message
@@ -136,7 +140,8 @@ func (x *session) read(ctx context.Context) {
 		}
 		select {
 		case x.requests <- m:
-		case <-ctx.Done():
+		default:
+			x.Log.Info("too many requests at once")
 			return
 		}
 	}
@@ -213,6 +218,7 @@ type job struct {
 	client                    netip.AddrPort // where the client says its data socket is
 	random                    bool           // fill the send buffer with random bytes
 	cpus                      []int
+	echo                      wire.OmniResponse // what is answered as it was asked
 
 	// What is in force, for the response.
 	sendBuffer, receiveBuffer int
@@ -342,11 +348,12 @@ func (j *job) chooseSizes() {
 		j.sendSize = chosen(j.sendBuffer, j.datagrams)
 	}
 	if j.role == plan.Receiver && j.receiveSize == 0 {
-		j.receiveSize = chosen(j.receiveBuffer, j.datagrams)
+		j.receiveSize = chosen(j.receiveBuffer, false)
 	}
 }
 
-// chosen is the size per call that goes with a socket buffer.
+// chosen is the size per call that goes with a socket buffer. No larger datagram
+// than maxUDP can be sent.
 func chosen(buffer int, datagrams bool) int {
 	if buffer <= 0 {
 		buffer = leastChosen
@@ -532,9 +539,9 @@ func (x *session) move(ctx context.Context, j *job, data meeting, deadline time.
 	win.Cut = cut
 	done := make(chan struct{})
 	defer close(done)
-	if j.length < 0 && (j.role == plan.Sender || j.carrier != plan.Connection) {
+	if j.length < 0 && (j.role == plan.Sender || j.carrier != plan.Connection || j.untilTime) {
 		// What a client that counts receives, it needs to the end; what it sends, it
-		// ends by itself.
+		// ends by itself, unless it's one that ends nothing.
 		cfg.Limits = []uint64{uint64(-j.length)}
 	}
 	if j.role == plan.Sender && j.length > 0 {
