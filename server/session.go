@@ -78,6 +78,7 @@ type session struct {
 	port     uint16        // data port
 	listener int           // own listener, of connections or datagrams; -1: none
 	watched  bool          // the door has it
+	meeting  *meeting      // of a UDP test's sockets; nil: none, or over
 	queue    *flow.Queue   // of a connection test's connections that come by the common port
 	arrivals chan flow.Socket
 }
@@ -195,6 +196,7 @@ func (x *session) run(ctx context.Context) error {
 		return err
 	}
 	defer x.leave()
+	defer x.part()
 	sockets, readings, err := x.connect(ctx)
 	if err != nil {
 		return err
@@ -220,6 +222,7 @@ func (x *session) run(ctx context.Context) error {
 	if err := x.await(ctx, control.TypeStart); err != nil {
 		return err
 	}
+	x.part()
 	return x.measure(ctx, end)
 }
 
@@ -450,15 +453,9 @@ func (x *session) connect(ctx context.Context) (sockets []flow.Socket, readings 
 	defer cancel()
 	want := flow.Streams(x.plan)
 	if x.plan.Type.Carrier() == plan.Datagrams {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			x.meet(ctx)
-		}()
-		defer func() {
-			cancel()
-			<-done
-		}()
+		if err := x.meet(); err != nil {
+			return nil, nil, refusal("internal", err)
+		}
 	}
 	defer x.server.expected.Add(int64(-want))
 	seen := make([]bool, want+1)
