@@ -124,7 +124,8 @@ func measure(ctx context.Context, cfg flow.Config, fd int, win flow.Window, knob
 	m.half, m.mostOutstanding = *half, group.MostOutstanding()
 	total := &m.half.Series[len(m.half.Series)-1]
 	m.sent, m.received = total.Sent[0], total.Received[0]
-	m.sendCalls, m.receiveCalls = total.SendCalls[0], total.ReceiveCalls[0]
+	// netperf counts a send that the kernel cut short and its rest as one.
+	m.sendCalls, m.receiveCalls = total.SendCalls[0]-total.ShortSends[0], total.ReceiveCalls[0]
 	m.transactions = total.Transactions[0]
 	if column, ok := total.TCP[result.SendErrors]; ok {
 		m.failedSends = column[0]
