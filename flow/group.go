@@ -250,7 +250,10 @@ func ringSize(c *Config) int {
 // startThreads gives each worker its buffers and its thread.
 func (g *Group) startThreads() error {
 	reserve(len(g.workers))
-	pattern := splice.Pattern()
+	var pattern []byte
+	if g.cfg.Moving.Verify {
+		pattern = splice.Pattern()
+	}
 	ready := make(chan error, len(g.workers))
 	var errs []error
 	for i, w := range g.workers {

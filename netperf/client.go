@@ -600,7 +600,7 @@ func (t *trial) move(ctx context.Context, fd int) error {
 		cfg.Limits = []uint64{uint64(-o.Length)}
 	}
 	var err error
-	t.m, err = measure(ctx, cfg, fd, win, t.knobs, sockopt.Client, true)
+	t.m, err = measure(ctx, cfg, fd, win, t.knobs, sockopt.Client, true, c.document != nil || c.warns())
 	if err != nil && (t.m == nil || !resets(err) || t.m.sent+t.m.received+t.m.transactions == 0) {
 		return die(1, "netperf: send_omni: %s", strerror(err))
 	}

@@ -163,6 +163,10 @@ func boolInt(b bool) int64 {
 // clamped says on standard error which buffers the kernel made smaller than was
 // asked for: the one thing that a good run says there.
 func (c *Client) clamped(t *trial) {
+	unset := options.SendRecv{Send: options.Unset, Recv: options.Unset}
+	if s := c.Options.Socket; s.Local == unset && s.Remote == unset {
+		return
+	}
 	own, theirs := c.audit(t)
 	for _, row := range slices.Concat(own, theirs) {
 		if row.Verdict == sockopt.Clamped && (row.Knob == "sndbuf" || row.Knob == "rcvbuf") {
@@ -172,10 +176,13 @@ func (c *Client) clamped(t *trial) {
 	}
 }
 
+// warns reports whether warnings are to be shown.
+func (c *Client) warns() bool { return c.Warn || c.Options.Debug > 0 }
+
 // write writes the document, if one was asked for, and its warnings where they are
 // wanted.
 func (d *document) write(c *Client, t *trial) error {
-	warn := c.Warn || c.Options.Debug > 0
+	warn := c.warns()
 	if d == nil && !warn || t == nil || t.m == nil {
 		return nil
 	}

@@ -48,8 +48,9 @@ const farewells = 3
 // measure has a group of one stream run in its own window, ends the stream as
 // netperf does, and reads what is left to read before the socket is closed. fd is
 // -1 for connection tests. drained is set when this end is to wait for the peer's
-// end of the stream, which then counts as elapsed.
-func measure(ctx context.Context, cfg flow.Config, fd int, win flow.Window, knobs sockopt.Settings, end sockopt.End, drained bool) (*measured, error) {
+// end of the stream, which then counts as elapsed; whole, when everything is to be
+// known that a document tells, beside what netperf prints.
+func measure(ctx context.Context, cfg flow.Config, fd int, win flow.Window, knobs sockopt.Settings, end sockopt.End, drained, whole bool) (*measured, error) {
 	group, err := flow.NewGroup(cfg, []flow.Socket{{Stream: 1, FD: fd}})
 	if err != nil {
 		return nil, err
@@ -62,8 +63,10 @@ func measure(ctx context.Context, cfg flow.Config, fd int, win flow.Window, knob
 	var runtimeBefore flow.RuntimeReading
 	win.Own = true
 	win.Opening = func() {
-		countersBefore, countersErr = host.ReadCounters("")
-		runtimeBefore = flow.ReadRuntime()
+		if whole {
+			countersBefore, countersErr = host.ReadCounters("")
+			runtimeBefore = flow.ReadRuntime()
+		}
 		before, cpuErr = host.ReadCPU()
 	}
 	win.Begin = func() error { return nil }
@@ -105,8 +108,10 @@ func measure(ctx context.Context, cfg flow.Config, fd int, win flow.Window, knob
 			m.cpu = cpuUse(before, after)
 		}
 	}
-	m.runtime = runtimeBefore.Until(flow.ReadRuntime())
-	if countersErr == nil {
+	if whole {
+		m.runtime = runtimeBefore.Until(flow.ReadRuntime())
+	}
+	if whole && countersErr == nil {
 		if now, err := host.ReadCounters(""); err == nil {
 			m.counters = countersBefore.Until(now)
 		}

@@ -579,7 +579,7 @@ func (x *session) move(ctx context.Context, j *job, data meeting, deadline time.
 			}
 		}
 	}()
-	m, err := measure(ctx, cfg, data.fd, win, j.knobs, sockopt.Server, false)
+	m, err := measure(ctx, cfg, data.fd, win, j.knobs, sockopt.Server, false, false)
 	if m != nil && data.fd < 0 {
 		m.sendBuffer, m.receiveBuffer = j.sendBuffer, j.receiveBuffer
 	}

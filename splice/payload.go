@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -66,7 +67,7 @@ func (p *Payload) Close() error {
 const PatternPeriod = 4093
 
 // pattern is the pattern, repeated to make comparing quick.
-var pattern = func() []byte {
+var pattern = sync.OnceValue(func() []byte {
 	p := make([]byte, PatternPeriod, 32*PatternPeriod)
 	x := uint32(2463534242) // xorshift (Marsaglia 2003)
 	for i := range p {
@@ -76,17 +77,17 @@ var pattern = func() []byte {
 		p[i] = byte(x >> 24)
 	}
 	return bytes.Repeat(p, cap(p)/PatternPeriod)
-}()
+})
 
 // Pattern is one period of the bytes that show their position in a stream: the
 // content of a payload for a test whose receiver checks every byte.
-func Pattern() []byte { return bytes.Clone(pattern[:PatternPeriod]) }
+func Pattern() []byte { return bytes.Clone(pattern()[:PatternPeriod]) }
 
 // CheckPattern compares p with the pattern from the given position of a stream
 // on, and returns the index of the first byte that is wrong, or -1.
 func CheckPattern(p []byte, position uint64) int {
 	for done := 0; done < len(p); {
-		want := pattern[(position+uint64(done))%PatternPeriod:]
+		want := pattern()[(position+uint64(done))%PatternPeriod:]
 		got := p[done:min(len(p), done+len(want))]
 		if !bytes.Equal(got, want[:len(got)]) {
 			for i := range got {

@@ -128,7 +128,7 @@ func ProbeReceiver(name string, protocol int) error {
 		defer receiver.Close()
 		// More than a page, so that mapping is really asked for.
 		const n = 2 * PatternPeriod
-		sent, errno := sys.Send(out, pattern[:n], unix.MSG_NOSIGNAL)
+		sent, errno := sys.Send(out, pattern()[:n], unix.MSG_NOSIGNAL)
 		if errno != 0 || sent != n {
 			return fmt.Errorf("%w: send: %d bytes: %w", ErrUntried, sent, errno)
 		}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -411,7 +412,7 @@ const dirtyIdle = "memory is not touched between receives"
 func offsets(letter byte, at func(*netperfParser) (first, second *int)) setter {
 	store := each(offset.store, at)
 	return func(p *netperfParser, arg argument) error {
-		if selectorList.MatchString(arg.whole) {
+		if selectorList().MatchString(arg.whole) {
 			p.noEffect(fmt.Sprintf("-%c: a list of selectors belongs behind the --", letter))
 			return nil
 		}
@@ -421,7 +422,9 @@ func offsets(letter byte, at func(*netperfParser) (first, second *int)) setter {
 
 // selectorList matches lists that begin with the name of a selector: nearly all
 // of them have an underscore.
-var selectorList = regexp.MustCompile(`^[A-Za-z]+[0-9]*_[A-Za-z_]+( *[,;]|$)`)
+var selectorList = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z]+[0-9]*_[A-Za-z_]+( *[,;]|$)`)
+})
 
 // measure stores a switch with an optional rate.
 func measure(at func(*netperfParser) (*bool, *float64)) setter {
