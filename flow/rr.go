@@ -181,6 +181,9 @@ func (s *stream) respond(flags int) outcome {
 		if o == progress && s.left == 0 {
 			s.need = size
 			s.transactions.Store(s.transactions.Load() + 1)
+			if s.limit > 0 && s.transactions.Load() == s.limit {
+				return ended
+			}
 		}
 		return o
 	}
