@@ -45,6 +45,7 @@ type Client struct {
 	document   *document
 	latency    *output.Latency
 	interims   int
+	answerWait time.Duration // of a test's client; 0: the usual
 }
 
 // Run runs the command line and returns netperf's exit status.
@@ -459,6 +460,7 @@ func (t *trial) chooseSizes() {
 		}
 		return int(width(buffer, size))
 	}
+	s.SendWidth, s.RecvWidth = o.Width.Send, o.Width.Recv // also of those that aren't there
 	switch t.client.role() {
 	case plan.Sender:
 		t.sendSize = o.SendSize.Local
@@ -480,7 +482,9 @@ func (t *trial) chooseSizes() {
 		s.RecvSize = t.recvSize
 		s.RecvWidth = ring(o.Width.Recv, s.RecvBuffer, t.recvSize)
 	default:
-		s.SendWidth, s.RecvWidth = ring(o.Width.Send, 0, 0), ring(o.Width.Recv, 0, 0)
+		if o.Direction != 0 {
+			s.SendWidth, s.RecvWidth = ring(o.Width.Send, 0, 0), ring(o.Width.Recv, 0, 0)
+		}
 	}
 }
 
@@ -578,9 +582,15 @@ func (t *trial) move(ctx context.Context, fd int) error {
 			cfg.Dialer.Prepare = func(fd int) error {
 				return t.knobs.Apply(fd, sockopt.Client, sockopt.BeforeConnect, t.socketPlan.options)
 			}
-			cfg.Dialer.Connected = func(fd int) error {
-				return t.knobs.Apply(fd, sockopt.Client, sockopt.AfterPreamble, t.socketPlan.options)
+		}
+		cfg.Dialer.Connected = func(fd int) error {
+			if t.local.MSS < 0 { // the first connection's stands for all
+				t.local.MSS = getInt(fd, unix.IPPROTO_TCP, unix.TCP_MAXSEG)
 			}
+			if len(t.knobs) == 0 {
+				return nil
+			}
+			return t.knobs.Apply(fd, sockopt.Client, sockopt.AfterPreamble, t.socketPlan.options)
 		}
 	}
 	if cfg.Carrier == plan.Datagrams && cfg.Role == plan.Receiver {
@@ -712,7 +722,10 @@ func (t *trial) iteration() output.Iteration {
 	if m.sendBuffer >= 0 {
 		s.SendBufferEnd, s.RecvBufferEnd = m.sendBuffer, m.receiveBuffer
 	}
-	s.Retransmits, s.MSS, s.Congestion = m.retransmits, m.mss, m.congestion
+	s.Retransmits, s.Congestion = m.retransmits, m.congestion
+	if m.mss >= 0 {
+		s.MSS = m.mss
+	}
 	if t.options.CPU.Local {
 		s.CPU = m.cpu
 	}
