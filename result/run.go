@@ -53,6 +53,43 @@ type Run struct {
 	Stalls    []Stall           `json:"stalls" doc:"times in which a bulk stream moved less than a tenth of its median interval; needs intervals, five at least"`
 	Counters  Ends[*Counters]   `json:"counters" doc:"what each end's counters grew by over the window"`
 	Repeat    *Repeat           `json:"repeat" doc:"the series of runs that this one is the middle one of; null for a single run"`
+	Sweep     *Place            `json:"sweep" doc:"where in a sweep this run belongs; null for a run of its own"`
+	Lab       *Lab              `json:"lab" doc:"the private network that the run had; null: the machine's own"`
+}
+
+// Place is where in a sweep a run belongs.
+type Place struct {
+	ID    string            `json:"id" doc:"random identifier of the sweep, 32 hex digits"`
+	Cell  map[string]string `json:"cell" doc:"the value of each axis, as written"`
+	Index int               `json:"index" doc:"number of the cell, from 0, in the order of the axes' product"`
+	Trial int               `json:"trial" doc:"number of the trial of this cell, from 1"`
+	Round int               `json:"round" doc:"number of the round, from 1: in each, every cell has one trial"`
+	Slot  int               `json:"slot" doc:"place of the trial in the order of all, from 1"`
+	Seed  uint64            `json:"seed" doc:"seed of the order"`
+	Hosts int               `json:"hosts" doc:"number of the line of the sweep's file, from 1, that describes the hosts, which stand there once; 0: hosts of this document"`
+}
+
+// Lab is the private network of a run.
+type Lab struct {
+	Kind     string       `json:"kind" doc:"loopback or veth"`
+	Settings []LabSetting `json:"settings" doc:"what was set in it, as read back"`
+	Link     *LabLink     `json:"link" doc:"what gperf's own link counted during the run; null: it wasn't used"`
+}
+
+// LabSetting is one setting of a lab.
+type LabSetting struct {
+	End       string `json:"end" doc:"client or server"`
+	Name      string `json:"name" doc:"mtu, sysctl.NAME, offload.NAME and so on"`
+	Requested string `json:"requested" doc:"the value asked for"`
+	Effective string `json:"effective" doc:"the value read back"`
+}
+
+// LabLink is what gperf's own link between the ends counted.
+type LabLink struct {
+	Packets    uint64 `json:"packets" doc:"packets that came to the link, both ways"`
+	Lost       uint64 `json:"lost" doc:"packets that it dropped on purpose"`
+	Overflow   uint64 `json:"overflow" doc:"packets that its queue had no room for"`
+	MostQueued uint64 `json:"most_queued_bytes" doc:"most bytes in its queue at once, the larger of both ways"`
 }
 
 // Build names a gperf binary.

@@ -45,6 +45,7 @@ type folder struct {
 var layout = [][]folder{
 	{{"bench", []string{unixPkg}}, {"cmd/...", []string{cliPkg, termPkg, unixPkg}}},
 	{{"lab", []string{netlink, netns, unixPkg}}, {"sweep", nil}, {"compare", nil}, {"report", nil}},
+	{{"trials", nil}},
 	{{"netperf", []string{hdrPkg, unixPkg}}},
 	{{"netperf/output", []string{unixPkg}}},
 	{{"netperf/options", nil}, {"netperf/wire", nil}},
