@@ -1,6 +1,7 @@
 package netperf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,9 @@ func strerror(err error) string {
 	text := err.Error()
 	var e unix.Errno
 	if errors.As(err, &e) {
-		text = e.Error()
+		if text = e.Error(); unix.ErrnoName(e) == "" {
+			return fmt.Sprintf("Unknown error %d", int32(e)) // an errno is a C int
+		}
 	}
 	r, n := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(r)) + text[n:]
@@ -99,6 +102,7 @@ func wildcards(host string) string {
 type link struct {
 	conn   net.Conn
 	remote netip.AddrPort
+	wait   time.Duration // for an answer
 }
 
 // establish connects the control connection.
@@ -133,7 +137,7 @@ func (c *Client) establish(ctx context.Context, targets []netip.Addr) (*link, er
 		if err != nil {
 			return nil, die(1, "netperf: control connection: %s", strerror(err))
 		}
-		return &link{conn: conn, remote: remote}, nil
+		return &link{conn, remote, cmp.Or(c.answerWait, answerWait)}, nil
 	}
 	target, local, localFamily := targets[0], o.Source.Name, o.Source.Family
 	if local == "" {
@@ -212,13 +216,13 @@ func (l *link) send(m wire.Message) error {
 	return nil
 }
 
-// answerWait is how long netperf waits for an answer to begin.
+// answerWait is how long netperf waits for an answer.
 const answerWait = 120 * time.Second
 
 // receive awaits a message. Stopping doesn't end the wait: after a signal there are
 // still results to come.
 func (l *link) receive(ctx context.Context) (*wire.Message, error) {
-	_ = l.conn.SetReadDeadline(time.Now().Add(answerWait))
+	_ = l.conn.SetReadDeadline(time.Now().Add(l.wait))
 	defer context.AfterFunc(ctx, func() { _ = l.conn.SetReadDeadline(time.Now()) })()
 	var m wire.Message
 	n, err := io.ReadFull(l.conn, m[:])
@@ -227,7 +231,7 @@ func (l *link) receive(ctx context.Context) (*wire.Message, error) {
 		return &m, nil
 	case errors.Is(err, os.ErrDeadlineExceeded) && n == 0:
 		return nil, &failure{status: 1, stdout: "recv_response_timed_n: no response received. errno 0 counter 0\n"}
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, die(1, "recv_response: partial response received: %d bytes", n)
 	}
 	return nil, die(1, "recv_response: %s", strerror(err))
