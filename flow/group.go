@@ -156,6 +156,7 @@ type Group struct {
 	failure error // why it failed; written before failed is closed
 	close   sync.Once
 	started bool
+	settled bool // the other end has said that there's nothing more to do, though the streams go on
 }
 
 // never is a monotonic time that doesn't come.

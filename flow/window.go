@@ -241,8 +241,11 @@ func (g *Group) awaitEdge(ctx context.Context, edge int64, win Window) (over boo
 		over, err = g.await(ctx, edge, win.Closed)
 		if over && err == nil && win.Duration == 0 {
 			// The other end has every byte; the snapshot waits for their
-			// acknowledgement, so that retransmits of the tail count.
-			g.awaitDrained(ctx, win.Cut)
+			// acknowledgement, so that retransmits of the tail count. What comes
+			// and goes by other sockets than the streams' has no such end.
+			if g.settled = g.cfg.Carrier != plan.Connection; !g.settled {
+				g.awaitDrained(ctx, win.Cut)
+			}
 		}
 		return over, err
 	case win.Duration == 0:
@@ -361,6 +364,7 @@ func (g *Group) Threads() []int {
 // Finish closes the group, if it isn't, and completes the half with what the
 // workers alone know. A requester's count is final only now: the sampler may
 // have looked while a worker was between completing a transaction and saying so.
+// So is every count of an end that has settled.
 func (g *Group) Finish(half *result.Half) error {
 	g.Close()
 	closing := &half.Series[len(half.Series)-1]
@@ -370,8 +374,12 @@ func (g *Group) Finish(half *result.Half) error {
 		if s.err != nil {
 			h.Error = s.err.Error()
 		}
-		if g.role.latency {
+		if g.role.latency || g.settled {
 			closing.Transactions[i] = s.transactions.Load()
+		}
+		if g.settled {
+			closing.Sent[i], closing.Received[i] = s.sent.Load(), s.received.Load()
+			closing.SendCalls[i], closing.ReceiveCalls[i] = s.sendCalls.Load(), s.receiveCalls.Load()
 		}
 		h.ConnectErrors = s.connectErrors
 	}
