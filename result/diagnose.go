@@ -50,7 +50,7 @@ func (r *Run) diagnose() []string {
 			continue
 		}
 		for _, rule := range []func(*view) []finding{
-			loss, receiverWindow, sendBuffer, pacing, congestionWindow, path, smallSegments, roundTrips,
+			loss, datagramLoss, lostTransactions, receiverWindow, sendBuffer, pacing, congestionWindow, path, smallSegments, roundTrips,
 		} {
 			for _, f := range rule(v) {
 				if len(directions) > 1 {
@@ -274,6 +274,49 @@ func loss(v *view) []finding {
 		sentence += fmt.Sprintf("; %d of them arrived twice", needless)
 	}
 	return []finding{{lossStrength(lost, rtos), sentence}}
+}
+
+// datagramLoss says where the datagrams went that didn't come: a socket whose
+// buffer is full drops them at the receiver, which a larger buffer helps against as
+// far as the receiver is fast enough on average. Of the rest only the path knows.
+func datagramLoss(v *view) (all []finding) {
+	d := v.figures.Datagrams
+	if d == nil || d.Lost == nil || d.LostPercent == nil || *d.LostPercent < lossFrom {
+		return nil
+	}
+	should := 100 * float64(*d.Lost) / *d.LostPercent
+	atSocket := uint64(0)
+	if d.SocketDrops != nil {
+		// They are counted also behind the last datagram that came, the lost are not.
+		atSocket = min(*d.SocketDrops, *d.Lost)
+	}
+	if share := 100 * float64(atSocket) / should; share >= lossFrom {
+		buffer, _, _ := v.buffer("rcvbuf", v.receiver)
+		all = append(all, finding{lossStrength(share, 0), fmt.Sprintf("receive buffer: %.2f %% of the datagrams (%d) were dropped at the %s's sockets, whose buffers were full (%s): raise --rcvbuf, or send more slowly",
+			share, atSocket, v.receiver, buffer)})
+	}
+	elsewhere := *d.Lost - atSocket
+	where := "on the way"
+	if d.SocketDrops == nil {
+		where = "on the way or at the receiver's sockets, whose drops this kernel doesn't tell"
+	}
+	if share := 100 * float64(elsewhere) / should; share >= lossFrom {
+		all = append(all, finding{lossStrength(share, 0), fmt.Sprintf("loss: %.2f %% of the datagrams (%d) were lost %s", share, elsewhere, where)})
+	}
+	return all
+}
+
+// lostTransactions is the loss of a UDP_RR, which costs a time-out each.
+func lostTransactions(v *view) []finding {
+	s := v.run.Summary
+	if v.direction != plan.Both || s.LostTransactions == nil || s.Transactions == nil || *s.LostTransactions == 0 {
+		return nil
+	}
+	percent := 100 * float64(*s.LostTransactions) / float64(*s.LostTransactions+*s.Transactions)
+	if percent < lossFrom {
+		return nil
+	}
+	return []finding{{lossStrength(percent, 0), fmt.Sprintf("loss: %.2f %% of the requests (%d) had no response within %v", percent, *s.LostTransactions, time.Duration(v.run.Plan.ResponseTimeout))}}
 }
 
 func plural(n uint64, one, many string) string {
@@ -573,6 +616,10 @@ func roundTrips(v *view) []finding {
 	if v.direction != plan.Both || s.Latency == nil {
 		return nil
 	}
-	return []finding{{smallWeight, fmt.Sprintf("round trips: %d at a time per stream, a transaction took %.1f us in the median, %.1f us in the mean",
-		v.run.Plan.Burst, s.Latency.P50, s.Latency.Mean)}}
+	sentence := fmt.Sprintf("round trips: %d at a time per stream, a transaction took %.1f us in the median, %.1f us in the mean",
+		v.run.Plan.Burst, s.Latency.P50, s.Latency.Mean)
+	if s.Connect != nil {
+		sentence += fmt.Sprintf("; until the connection stood, %.1f and %.1f us of that", s.Connect.P50, s.Connect.Mean)
+	}
+	return []finding{{smallWeight, sentence}}
 }

@@ -140,6 +140,23 @@ func runFigures(r *result.Run) []benchFigure {
 		all = append(all, latencyFigure("mean", l.Mean), latencyFigure("p50", l.P50), latencyFigure("p90", l.P90),
 			latencyFigure("p99", l.P99), latencyFigure("p999", l.P999), latencyFigure("max", l.Max))
 	}
+	if l := s.Connect; l != nil {
+		all = append(all, latencyFigure("connect-mean", l.Mean), latencyFigure("connect-p50", l.P50), latencyFigure("connect-p99", l.P99))
+	}
+	if s.ConnectErrors != nil {
+		failed := uint64(0)
+		for _, n := range s.ConnectErrors {
+			failed += n
+		}
+		all = append(all, benchFigure{float(&failed), "connect-errors", "lower"})
+	}
+	all = append(all, benchFigure{float(s.LostTransactions), "lost-transactions", "lower"})
+	if d := s.Datagrams; d != nil {
+		all = append(all, benchFigure{float(d.Lost), "lost-datagrams", "lower"})
+		if d.Jitter != nil {
+			all = append(all, latencyFigure("jitter", *d.Jitter))
+		}
+	}
 	all = append(all, retransmits(s.RetransSegs))
 	for _, end := range []struct {
 		name string
@@ -186,7 +203,7 @@ func benchName(t *plan.Test) string {
 			sender, receiver = receiver, sender
 		}
 		param("msg", benchSize(sender.SendSize))
-		if receiver.ReceiveSize != plan.DefaultMessageSize {
+		if receiver.ReceiveSize != receiveDefault(t.Type) {
 			param("receive", benchSize(receiver.ReceiveSize))
 		}
 	}
@@ -206,6 +223,14 @@ func benchName(t *plan.Test) string {
 	}
 	param("streams", strconv.Itoa(t.Streams))
 	return s.String()
+}
+
+// receiveDefault is how many bytes a receiver asks for unless told otherwise.
+func receiveDefault(t plan.Type) int {
+	if t == plan.UDPStream {
+		return plan.MaxDatagram
+	}
+	return plan.DefaultMessageSize
 }
 
 // benchSize prints bytes as benchunit reads them: 64Ki.
