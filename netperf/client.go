@@ -396,6 +396,9 @@ func (t *trial) run(ctx context.Context) error {
 	if o.NoControl {
 		return nil
 	}
+	if c.carrier() == plan.Connections && c.stopped() {
+		c.control.end()
+	}
 	answer, err := c.control.receive(ctx)
 	if err != nil {
 		return err

@@ -246,11 +246,18 @@ func remoteError(err error, status int) error {
 	return &failure{status: status, stdout: fmt.Sprintf("netperf: remote error %d", int32(remote)), stderr: strerror(unix.Errno(remote)) + "\n"}
 }
 
-// goodbye ends the control connection: netserver closes when it sees the end.
-func (l *link) goodbye() {
+// end ends this side of the control connection. It also tells gperf's server that a
+// connection test was stopped, of which it would else wait for the end: netserver's
+// own results come when the test's time is over.
+func (l *link) end() {
 	if tcp, ok := l.conn.(*net.TCPConn); ok {
 		_ = tcp.CloseWrite()
 	}
+}
+
+// goodbye ends the control connection: netserver closes when it sees the end.
+func (l *link) goodbye() {
+	l.end()
 	const patience = 60 * time.Second
 	_ = l.conn.SetReadDeadline(time.Now().Add(patience))
 	var b [wire.Size]byte
