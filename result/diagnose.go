@@ -291,7 +291,10 @@ func datagramLoss(v *view) (all []finding) {
 		atSocket = min(*d.SocketDrops, *d.Lost)
 	}
 	if share := 100 * float64(atSocket) / should; share >= lossFrom {
-		buffer, _, _ := v.buffer("rcvbuf", v.receiver)
+		buffer, bytes, asked := v.buffer("rcvbuf", v.receiver)
+		if bytes > 0 && !asked {
+			buffer = "rcvbuf by default, " + units.Size(float64(bytes)) // which the kernel doesn't tune here
+		}
 		all = append(all, finding{lossStrength(share, 0), fmt.Sprintf("receive buffer: %.2f %% of the datagrams (%d) were dropped at the %s's sockets, whose buffers were full (%s): raise --rcvbuf, or send more slowly",
 			share, atSocket, v.receiver, buffer)})
 	}

@@ -18,6 +18,7 @@ var csvHeader = []string{
 	"sent_bytes", "acked_bytes", "received_bytes",
 	"retransmitted_segments", "retransmitted_bytes", "segments_out", "rto_events",
 	"rtt_us", "cwnd_segments", "client_cpu_seconds", "server_cpu_seconds", "error",
+	"lost_datagrams", "jitter_us", "lost_transactions", "connect_errors",
 }
 
 // CSV prints a header line, one row for each stream and a row of totals, whose
@@ -43,10 +44,16 @@ func csvRow(run []string, f row) []string {
 	} else {
 		row = append(row, make([]string, 6)...)
 	}
+	var lost *uint64
+	var jitter *float64
+	if d := f.datagrams; d != nil {
+		lost, jitter = d.Lost, d.Jitter
+	}
 	return append(row,
 		csvCell(f.sent), csvCell(f.acked), csvCell(f.received),
 		csvCell(f.retransSegs), csvCell(f.retransBytes), csvCell(f.segmentsOut), csvCell(f.rtoEvents),
-		csvCell(f.rtt), csvCell(f.cwnd), csvCell(f.clientCPU), csvCell(f.serverCPU), f.err)
+		csvCell(f.rtt), csvCell(f.cwnd), csvCell(f.clientCPU), csvCell(f.serverCPU), f.err,
+		csvCell(lost), csvCell(jitter), csvCell(f.lostTransactions), csvCell(f.failed))
 }
 
 func csvCell[T uint64 | float64](p *T) string {

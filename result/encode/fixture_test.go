@@ -17,6 +17,8 @@ var fixtures = map[string]func(testing.TB) *result.Run{
 	"failed":  failedRun,
 	"partial": partialRun,
 	"movers":  moversRun,
+	"udp":     udpRun,
+	"crr":     crrRun,
 }
 
 const second = plan.Seconds(time.Second)
@@ -227,6 +229,106 @@ func rrRun(t testing.TB) *result.Run {
 	r.Intervals = []result.Interval{{
 		Direction: plan.Both, Start: 0, End: 0.012, Bytes: 101_376, Transactions: new(uint64(99)), TPS: new(8250.0), RetransSegs: new(uint64(0)),
 		Streams: []result.IntervalStream{{ID: 1, Bytes: 101_376, Transactions: new(uint64(99)), RTT: new(uint64(22)), Cwnd: new(uint64(10))}},
+	}}
+	return r
+}
+
+// udpRun is two streams of datagrams, of which some were dropped at the
+// receiver's sockets, some got lost, and one came late.
+func udpRun(testing.TB) *result.Run {
+	r := newRun(&plan.Test{
+		Type: plan.UDPStream, Duration: 2 * second, Interval: second, Streams: 2,
+		Client: plan.End{Send: plan.Write, Receive: plan.Read, Rate: 100_000_000},
+		Server: plan.End{Send: plan.Write, Receive: plan.Read, Knobs: sockopt.Settings{"rcvbuf": sockopt.Int(65536)}},
+	})
+	r.Audit = []sockopt.Row{asked("server", "rcvbuf", sockopt.Int(65536), sockopt.Int(65536), sockopt.Exact, "")}
+	stream := func(id int, sent, received, lost, late uint64) result.Stream {
+		local, remote := []string{"192.0.2.1:40001", "192.0.2.1:40002"}[id-1], "192.0.2.2:50001"
+		return result.Stream{
+			ID: id, Direction: plan.ClientToServer, Throughput: new(float64(received) * 1400 * 8 / 2),
+			Datagrams: &result.Datagrams{
+				Sent: new(sent), SendErrors: new(uint64(0)), Received: new(received), Lost: new(lost),
+				LostPercent: new(100 * float64(lost) / float64(lost+received)),
+				OutOfOrder:  new(late), Duplicates: new(uint64(0)), Jitter: new(4.5 * float64(id)), SocketDrops: new(lost / 2),
+			},
+			Client: &result.StreamEnd{
+				Role: plan.Sender, Local: local, Remote: remote, Duration: 2.0002, SentBytes: sent * 1400, SendCalls: sent,
+				Thread: &result.Thread{Streams: 1, ThreadUse: result.ThreadUse{CPUSeconds: new(0.31)}},
+			},
+			Server: &result.StreamEnd{
+				Role: plan.Receiver, Local: remote, Remote: local, Duration: 2, ReceivedBytes: received * 1400, ReceiveCalls: received,
+				Thread: &result.Thread{Streams: 1, ThreadUse: result.ThreadUse{CPUSeconds: new(0.12)}},
+			},
+		}
+	}
+	r.Streams = []result.Stream{stream(1, 17_857, 17_800, 56, 1), stream(2, 17_857, 17_857, 0, 0)}
+	total := result.Figures{
+		Throughput: new(199_679_200.0), Duration: new(2.0), SentBytes: new(uint64(49_999_600)), ReceivedBytes: new(uint64(49_919_800)),
+		SendCalls: new(uint64(35_714)), ReceiveCalls: new(uint64(35_657)), StartSkew: new(-0.000_2), StopSkew: new(0.000_3),
+		Datagrams: &result.Datagrams{
+			Sent: new(uint64(35_714)), SendErrors: new(uint64(3)), Received: new(uint64(35_657)), Lost: new(uint64(56)), LostPercent: new(0.1568),
+			OutOfOrder: new(uint64(1)), Duplicates: new(uint64(0)), Jitter: new(6.75), SocketDrops: new(uint64(28)),
+		},
+	}
+	r.Summary = &result.Summary{
+		Figures: total, Directions: result.Directions{ClientToServer: &total}, CPU: result.CPU{Scope: "separate"},
+	}
+	for i, lost := range []int64{57, -1} { // one of the first interval came late
+		start := float64(i)
+		iv := result.Interval{
+			Direction: plan.ClientToServer, Start: start, End: start + 1, SenderStart: new(start), SenderEnd: new(start + 1),
+			Bytes: 24_959_900, Throughput: new(199_679_200.0), Lost: new(lost), Jitter: new(6.75),
+		}
+		iv.Streams = []result.IntervalStream{
+			{ID: 1, Bytes: 12_460_000, SentBytes: new(uint64(12_500_000)), Lost: new(lost), Jitter: new(4.5)},
+			{ID: 2, Bytes: 12_499_900, SentBytes: new(uint64(12_499_900)), Lost: new(int64(0)), Jitter: new(9.0)},
+		}
+		r.Intervals = append(r.Intervals, iv)
+	}
+	return r
+}
+
+// crrRun is a connection test that ran out of ports.
+func crrRun(t testing.TB) *result.Run {
+	r := newRun(&plan.Test{Type: plan.TCPCRR, Duration: second, Interval: second})
+	r.Audit = []sockopt.Row{
+		{End: "client", Knob: "nodelay", Effective: sockopt.Int(0), Verdict: sockopt.Auto},
+		{End: "server", Knob: "nodelay", Effective: sockopt.Int(0), Verdict: sockopt.Auto},
+	}
+	h, err := stats.DecodeHistogram(latencyHistogram)
+	if err != nil {
+		t.Fatal(err)
+	}
+	latency, err := stats.SummariseLatency(h, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connect := *latency
+	connect.Min, connect.Mean, connect.P50, connect.P99, connect.Max = 5.5, 20, 18.5, 75, 80
+	r.Streams = []result.Stream{{
+		ID: 1, Direction: plan.Both, Transactions: new(uint64(99)), Latency: latency,
+		Client: &result.StreamEnd{
+			Role: plan.Requester, Local: "192.0.2.1:40001", Remote: "192.0.2.2:12866", Duration: 1,
+			SentBytes: 2871, ReceivedBytes: 99, SendCalls: 99, ReceiveCalls: 99,
+		},
+		Server: &result.StreamEnd{
+			Role: plan.Responder, Local: "192.0.2.2:12866", Remote: "192.0.2.1:40001", Duration: 1,
+			SentBytes: 99, ReceivedBytes: 99, SendCalls: 99, ReceiveCalls: 99,
+		},
+	}}
+	r.Summary = &result.Summary{
+		Figures: result.Figures{
+			Duration: new(1.0), Transactions: new(uint64(99)), TPS: new(99.0), Latency: latency, Connect: &connect,
+			ConnectErrors: map[string]uint64{"connect: EADDRNOTAVAIL": 640, "recv: ECONNRESET": 1},
+		},
+		CPU: result.CPU{Scope: "separate"},
+	}
+	const ran = "640 connections failed with connect: EADDRNOTAVAIL: the local ports ran out (net.ipv4.ip_local_port_range, net.ipv4.tcp_tw_reuse)"
+	r.Trust = result.Trust{Reasons: []string{ran}}
+	r.Warnings = []result.Warning{{Code: "connect_errors", End: "client", Message: ran}}
+	r.Intervals = []result.Interval{{
+		Direction: plan.Both, Start: 0, End: 1, Bytes: 99, Transactions: new(uint64(99)), TPS: new(99.0), Failed: new(uint64(641)),
+		Streams: []result.IntervalStream{{ID: 1, Bytes: 99, Transactions: new(uint64(99))}},
 	}}
 	return r
 }

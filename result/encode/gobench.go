@@ -143,14 +143,7 @@ func runFigures(r *result.Run) []benchFigure {
 	if l := s.Connect; l != nil {
 		all = append(all, latencyFigure("connect-mean", l.Mean), latencyFigure("connect-p50", l.P50), latencyFigure("connect-p99", l.P99))
 	}
-	if s.ConnectErrors != nil {
-		failed := uint64(0)
-		for _, n := range s.ConnectErrors {
-			failed += n
-		}
-		all = append(all, benchFigure{float(&failed), "connect-errors", "lower"})
-	}
-	all = append(all, benchFigure{float(s.LostTransactions), "lost-transactions", "lower"})
+	all = append(all, benchFigure{float(failures(&s.Figures)), "connect-errors", "lower"}, benchFigure{float(s.LostTransactions), "lost-transactions", "lower"})
 	if d := s.Datagrams; d != nil {
 		all = append(all, benchFigure{float(d.Lost), "lost-datagrams", "lower"})
 		if d.Jitter != nil {

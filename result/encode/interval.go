@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 
 	"gperf/internal/units"
 	"gperf/plan"
@@ -11,7 +12,47 @@ import (
 )
 
 // Interval lines have fixed columns, since they are printed one at a time.
-const intervalFormat = "%-2s %8s - %7s  %11s  %8s  %7s  %8s  %5s"
+const intervalFormat = "%-2s %8s - %7s  %11s  %8s"
+
+// An intervalColumn is one of those that differ between tests.
+type intervalColumn struct {
+	title string
+	width int
+	value func(iv *result.Interval) string
+}
+
+// intervalColumns are those of the test whose interval iv is: what can happen to
+// its segments, its datagrams or its connections. RTT and congestion window
+// (segments) are the means over the streams.
+func intervalColumns(iv *result.Interval) []intervalColumn {
+	over := func(of func(*result.IntervalStream) *uint64) func(iv *result.Interval) string {
+		return func(iv *result.Interval) string {
+			var m mean
+			for i := range iv.Streams {
+				m.add(of(&iv.Streams[i]))
+			}
+			return show(m.value(), whole)
+		}
+	}
+	switch {
+	case iv.Failed != nil:
+		return []intervalColumn{{"failed", 7, func(iv *result.Interval) string { return show(iv.Failed, count) }}}
+	case iv.LostTransactions != nil:
+		return []intervalColumn{{"lost", 7, func(iv *result.Interval) string { return show(iv.LostTransactions, count) }}}
+	case iv.Lost != nil:
+		return []intervalColumn{
+			{"lost", 7, func(iv *result.Interval) string {
+				return show(iv.Lost, func(n int64) string { return strconv.FormatInt(n, 10) })
+			}},
+			{"jitter [us]", 11, func(iv *result.Interval) string { return show(iv.Jitter, decimal) }},
+		}
+	}
+	return []intervalColumn{
+		{"retrans", 7, func(iv *result.Interval) string { return show(iv.RetransSegs, count) }},
+		{"rtt [us]", 8, over(func(s *result.IntervalStream) *uint64 { return s.RTT })},
+		{"cwnd", 5, over(func(s *result.IntervalStream) *uint64 { return s.Cwnd })},
+	}
+}
 
 // IntervalHeader prints the column titles for iv, the first interval of a run,
 // and those that follow it.
@@ -20,7 +61,10 @@ func IntervalHeader(w io.Writer, iv *result.Interval) error {
 	if iv.Direction == plan.Both {
 		rate, amount = "trans/s", "trans"
 	}
-	line := fmt.Sprintf(intervalFormat, "", "from [s]", "to [s]", rate, amount, "retrans", "rtt [us]", "cwnd")
+	line := fmt.Sprintf(intervalFormat, "", "from [s]", "to [s]", rate, amount)
+	for _, c := range intervalColumns(iv) {
+		line += fmt.Sprintf("  %*s", c.width, c.title)
+	}
 	if len(iv.Streams) > 1 {
 		line += "   slowest .. fastest"
 	}
@@ -29,20 +73,16 @@ func IntervalHeader(w io.Writer, iv *result.Interval) error {
 }
 
 // IntervalLine prints one interval on one line, between the moments at which it
-// really began and ended. RTT and congestion window (segments) are the means
-// over the streams.
+// really began and ended.
 func IntervalLine(w io.Writer, iv *result.Interval) error {
 	rate, amount := show(iv.Throughput, units.BitRate), units.Size(float64(iv.Bytes))
 	if iv.Direction == plan.Both {
 		rate, amount = show(iv.TPS, decimal), show(iv.Transactions, count)
 	}
-	var rtt, cwnd mean
-	for _, s := range iv.Streams {
-		rtt.add(s.RTT)
-		cwnd.add(s.Cwnd)
+	line := fmt.Sprintf(intervalFormat, arrow(iv.Direction), seconds(iv.Start), seconds(iv.End), rate, amount)
+	for _, c := range intervalColumns(iv) {
+		line += fmt.Sprintf("  %*s", c.width, c.value(iv))
 	}
-	line := fmt.Sprintf(intervalFormat, arrow(iv.Direction), seconds(iv.Start), seconds(iv.End), rate, amount,
-		show(iv.RetransSegs, count), show(rtt.value(), whole), show(cwnd.value(), whole))
 	if len(iv.Streams) > 1 {
 		line += "   " + spread(iv)
 	}

@@ -25,16 +25,18 @@ type row struct {
 
 	retransSegs, retransBytes, segmentsOut, rtoEvents *uint64
 
-	rtt, cwnd                  *float64 // microseconds, segments
-	clientCPU, serverCPU       *float64 // seconds of the worker threads
-	clientWindow, serverWindow *float64 // seconds in which they were spent
+	rtt, cwnd                  *float64          // microseconds, segments
+	datagrams                  *result.Datagrams // of a UDP_STREAM
+	lostTransactions, failed   *uint64           // of UDP_RR; of connection tests
+	clientCPU, serverCPU       *float64          // seconds of the worker threads
+	clientWindow, serverWindow *float64          // seconds in which they were spent
 	err                        string
 }
 
 func streamRow(s *result.Stream) row {
 	f := row{
 		stream: strconv.Itoa(s.ID), direction: s.Direction,
-		throughput: s.Throughput, transactions: s.Transactions,
+		throughput: s.Throughput, transactions: s.Transactions, datagrams: s.Datagrams,
 	}
 	if s.Latency != nil {
 		f.latency = *s.Latency
@@ -88,6 +90,7 @@ func totalRow(r *result.Run) row {
 	}
 	f.sent, f.acked, f.received = s.SentBytes, s.AckedBytes, s.ReceivedBytes
 	f.retransSegs, f.retransBytes, f.segmentsOut, f.rtoEvents = s.RetransSegs, s.RetransBytes, s.SegmentsOut, s.RTOEvents
+	f.datagrams, f.lostTransactions, f.failed = s.Datagrams, s.LostTransactions, failures(&s.Figures)
 	if s.RTT != nil {
 		f.rtt = &s.RTT.Mean
 	}
@@ -95,6 +98,21 @@ func totalRow(r *result.Run) row {
 	f.serverCPU, f.serverWindow = threads(s.CPU.Server), s.Duration
 	return f
 }
+
+// failures is how many connections failed in all, nil but in connection tests.
+func failures(f *result.Figures) *uint64 {
+	if f.ConnectErrors == nil {
+		return nil
+	}
+	n := uint64(0)
+	for _, times := range f.ConnectErrors {
+		n += times
+	}
+	return &n
+}
+
+// carrier is what carried the run's payload.
+func carrier(r *result.Run) plan.Carrier { return testType(r).Carrier() }
 
 func threads(c *result.EndCPU) *float64 {
 	if c == nil {

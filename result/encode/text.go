@@ -113,14 +113,27 @@ func streams(b *bytes.Buffer, r *result.Run) {
 	if rr {
 		cells[0] = []string{"stream", "", "trans/s", "mean [us]", "p50", "p99", "max"}
 	}
-	cells[0] = append(cells[0], "retrans", "rtt [us]", "cwnd", "client CPU", "server CPU")
+	kind := carrier(r)
+	switch {
+	case kind == plan.Connection:
+		cells[0] = append(cells[0], "retrans", "rtt [us]", "cwnd")
+	case kind == plan.Datagrams && !rr:
+		cells[0] = append(cells[0], "lost", "lost %", "jitter [us]")
+	}
+	cells[0] = append(cells[0], "client CPU", "server CPU")
 	for _, f := range rows {
 		line := []string{f.stream, arrow(f.direction), show(f.throughput, units.BitRate)}
 		if rr {
 			line = append([]string{f.stream, arrow(f.direction), show(f.tps, decimal)}, brief(f.latency)...)
 		}
-		cells = append(cells, append(line, show(f.retransSegs, count), show(f.rtt, whole), show(f.cwnd, whole),
-			busy(f.clientCPU, f.clientWindow), busy(f.serverCPU, f.serverWindow)))
+		switch {
+		case kind == plan.Connection:
+			line = append(line, show(f.retransSegs, count), show(f.rtt, whole), show(f.cwnd, whole))
+		case kind == plan.Datagrams && !rr:
+			d := cmp.Or(f.datagrams, &result.Datagrams{})
+			line = append(line, show(d.Lost, count), show(d.LostPercent, seconds), show(d.Jitter, decimal))
+		}
+		cells = append(cells, append(line, busy(f.clientCPU, f.clientWindow), busy(f.serverCPU, f.serverWindow)))
 	}
 	table(b, right, cells)
 	for _, f := range rows[:len(r.Streams)] {
@@ -160,9 +173,13 @@ func totals(b *bytes.Buffer, f *result.Figures, sent string) {
 	if f.Transactions != nil {
 		add("transactions", show(f.TPS, decimal)+" per second", count(*f.Transactions)+" in "+show(f.Duration, seconds)+" s")
 	} else {
+		receives, sends := f.ReceiveCalls, f.SendCalls
+		if f.Datagrams != nil { // of which each is a call
+			receives, sends = nil, nil
+		}
 		add("throughput", show(f.Throughput, units.BitRate), show(f.ReceivedBytes, size)+" in "+show(f.Duration, seconds)+" s",
-			part(f.ReceiveCalls, count, " receive calls"))
-		add("sent", part(f.SentBytes, size, ""), part(f.SendCalls, count, " send calls"), part(f.AckedBytes, size, " acknowledged"))
+			part(receives, count, " receive calls"))
+		add("sent", part(f.SentBytes, size, ""), part(sends, count, " send calls"), part(f.AckedBytes, size, " acknowledged"))
 	}
 	if l := f.Latency; l != nil {
 		add("latency [us]", fmt.Sprintf("min %.1f  mean %.1f  stddev %.1f  max %.1f", l.Min, l.Mean, l.Stddev, l.Max))
@@ -171,12 +188,15 @@ func totals(b *bytes.Buffer, f *result.Figures, sent string) {
 	if l := f.Connect; l != nil {
 		add("connect [us]", fmt.Sprintf("min %.1f  mean %.1f  p50 %.1f  p99 %.1f  max %.1f", l.Min, l.Mean, l.P50, l.P99, l.Max))
 	}
+	if f.ConnectErrors != nil && len(f.ConnectErrors) == 0 {
+		add("failed", "no connection")
+	}
 	for _, name := range slices.Sorted(maps.Keys(f.ConnectErrors)) {
 		add("failed", count(f.ConnectErrors[name])+" with "+name)
 	}
 	add("lost", part(f.LostTransactions, count, " transactions without a response in time"))
 	if d := f.Datagrams; d != nil {
-		add("datagrams", part(d.Sent, count, " sent"), part(d.Received, count, " received"), part(d.SendErrors, count, " refused by the sender's kernel"))
+		add("datagrams", part(d.Sent, count, " sent"), part(d.Received, count, " received"), part(positive(d.SendErrors), count, " refused by the sender's kernel"))
 		add("lost", part(d.Lost, count, " datagrams"), part(d.LostPercent, finePercent, ""), part(d.SocketDrops, count, " dropped at the receiver's socket"))
 		add("", part(d.OutOfOrder, count, " out of order"), part(d.Duplicates, count, " duplicates"), part(d.Jitter, decimal, " us of jitter"))
 	}
@@ -293,6 +313,14 @@ func messageSizes(t *plan.Test) string {
 
 // messages prints a number of messages, which may be far below one.
 func messages(v float64) string { return strconv.FormatFloat(v, 'g', 2, 64) }
+
+// positive is p unless it's zero.
+func positive(p *uint64) *uint64 {
+	if p == nil || *p == 0 {
+		return nil
+	}
+	return p
+}
 
 // part is a figure with its noun, nothing when it isn't known.
 func part[T any](p *T, format func(T) string, noun string) string {

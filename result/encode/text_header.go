@@ -33,20 +33,22 @@ func header(b *bytes.Buffer, r *result.Run) {
 	if r.Hosts.Client != nil || r.Hosts.Server != nil {
 		add("machine", func(end sockopt.End) string { return machine(*r.Hosts.Of(end)) })
 	}
-	if t.Type.RequestResponse() {
+	switch {
+	case t.Type == plan.TCPCC: // has no messages
+	case t.Type.RequestResponse():
 		add("message size", func(end sockopt.End) string {
 			if end == sockopt.Client {
 				return "request " + exactSize(t.RequestSize)
 			}
 			return "response " + exactSize(t.ResponseSize)
 		})
-		add("outstanding", func(end sockopt.End) string {
-			if end == sockopt.Client {
-				return strconv.Itoa(t.Burst)
-			}
-			return ""
-		})
-	} else {
+		if t.Type.Carrier() != plan.Connections {
+			add("outstanding", func(end sockopt.End) string { return clients(end, strconv.Itoa(t.Burst)) })
+		}
+		if t.ResponseTimeout != 0 {
+			add("lost after", func(end sockopt.End) string { return clients(end, span(t.ResponseTimeout)) })
+		}
+	default:
 		add("message size", func(end sockopt.End) string { return callSizes(t, end) })
 		if !plain(t) {
 			add("moved by", func(end sockopt.End) string { return moving(t, end) })
@@ -60,6 +62,14 @@ func header(b *bytes.Buffer, r *result.Run) {
 	}
 	table(b, left, rows)
 	b.WriteByte('\n')
+}
+
+// clients is a cell of the client's column only.
+func clients(end sockopt.End, s string) string {
+	if end == sockopt.Client {
+		return s
+	}
+	return ""
 }
 
 // route shows the server and the way of the payload to it.
@@ -139,7 +149,7 @@ func callSizes(t *plan.Test, end sockopt.End) string {
 	var sizes []string
 	for _, d := range t.Directions() {
 		if d.Role(end) == plan.Sender {
-			sizes = append(sizes, exactSize(t.End(end).SendSize)+" per send")
+			sizes = append(sizes, exactSize(t.End(end).SendSize)+per(t))
 		} else {
 			sizes = append(sizes, exactSize(t.End(end).ReceiveSize)+" per receive")
 		}
@@ -147,7 +157,14 @@ func callSizes(t *plan.Test, end sockopt.End) string {
 	return strings.Join(sizes, ", ")
 }
 
-// exactSize prints a size as its flag would be written: 128K, 100B.
+// per says what a bulk sender sends of its message size.
+func per(t *plan.Test) string {
+	if t.Type.Carrier() == plan.Datagrams {
+		return " per datagram"
+	}
+	return " per send"
+}
+
 // plain reports whether a bulk test moves its bytes in the plain way.
 func plain(t *plan.Test) bool {
 	for _, e := range []plan.End{t.Client, t.Server} {
@@ -187,6 +204,7 @@ func moving(t *plan.Test, end sockopt.End) string {
 	return strings.Join(parts, ", ")
 }
 
+// exactSize prints a size as its flag would be written: 128K, 100B.
 func exactSize(n int) string {
 	s := units.ExactSize(int64(n))
 	if s[len(s)-1] <= '9' {
@@ -198,7 +216,10 @@ func exactSize(n int) string {
 // headerKnobs are the keys of the knobs that matter to every test, and of the
 // others that were asked for.
 func headerKnobs(t *plan.Test) []string {
-	keys := []string{"sndbuf", "rcvbuf", "nodelay", "congestion"}
+	keys := []string{"sndbuf", "rcvbuf"}
+	if t.Type.Carrier() != plan.Datagrams {
+		keys = append(keys, "nodelay", "congestion")
+	}
 	for _, key := range askedKnobs(t) {
 		if !slices.Contains(keys, key) {
 			keys = append(keys, key)
