@@ -80,18 +80,19 @@ func (s *Server) Serve(ctx context.Context, v *server.Visit) {
 		v.Log.Warn("wrong passphrase")
 		return
 	}
-	_ = c.SetReadDeadline(time.Now().Add(v.Limits.Patience)) // of the first request; the others are the client's affair
+	_ = c.SetReadDeadline(time.Now().Add(v.Limits.Patience))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go x.read()
 	for {
 		select {
 		case m := <-x.requests:
-			_ = c.SetReadDeadline(time.Time{})
+			_ = c.SetReadDeadline(time.Time{}) // a test takes what it takes
 			if err := x.answer(ctx, &m); err != nil {
 				v.Log.Info("session ended", "error", err)
 				return
 			}
+			_ = c.SetReadDeadline(time.Now().Add(v.Limits.Patience))
 		case <-x.lost:
 			if len(x.requests) > 0 {
 				continue // it has said more before it went

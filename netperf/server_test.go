@@ -697,6 +697,9 @@ func TestPassphrase(t *testing.T) {
 	part = call(t, open)
 	_, _ = part.Write(calibrate[:100])
 	part.gone()
+	idle := call(t, open)
+	idle.ask(calibrate)
+	idle.gone()
 }
 
 // A port that somebody has is replaced by another, and an address that nobody here
