@@ -21,6 +21,7 @@ const (
 	unixPkg   = "golang.org/x/sys/unix"
 	cliPkg    = "github.com/urfave/cli/v2"
 	gonumStat = "gonum.org/v1/gonum/stat"
+	yamlPkg   = "go.yaml.in/yaml/v3"
 	hdrPkg    = "github.com/HdrHistogram/hdrhistogram-go"
 	netlink   = "github.com/vishvananda/netlink"
 	netns     = "github.com/vishvananda/netns"
@@ -44,7 +45,7 @@ type folder struct {
 // package imports only from tiers below its own. A folder needn't exist yet.
 var layout = [][]folder{
 	{{"bench", []string{unixPkg}}, {"cmd/...", []string{cliPkg, termPkg, unixPkg}}},
-	{{"lab", []string{netlink, netns, unixPkg}}, {"sweep", nil}, {"compare", nil}, {"report", nil}},
+	{{"lab", []string{netlink, netns, unixPkg}}, {"sweep", []string{gonumStat, yamlPkg}}, {"presets", nil}, {"compare", nil}, {"report", nil}},
 	{{"trials", nil}},
 	{{"netperf", []string{hdrPkg, unixPkg}}},
 	{{"netperf/output", []string{unixPkg}}},
