@@ -41,6 +41,7 @@ type Visit struct {
 	Limits Limits
 	Ports  PortRange // for data sockets
 	server *Server
+	tested bool // a test was admitted
 }
 
 // Admit counts a test among those that the server runs, until leave is called.
@@ -53,6 +54,7 @@ func (v *Visit) Admit() (leave func(), others func() int, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	v.tested = true
 	return func() { s.dismiss(t) }, func() int { return s.others(number, running) }, nil
 }
 
@@ -64,9 +66,13 @@ type guest struct {
 
 func (g guest) Serve(fd int, peer netip.AddrPort) {
 	g.sessions.Go(func() {
-		g.Protocol.Serve(g.ctx, &Visit{
+		v := &Visit{
 			FD: fd, Peer: peer, Log: g.log.With("peer", peer), Limits: g.cfg.Limits, Ports: g.cfg.DataPorts, server: g.Server,
-		})
+		}
+		g.Protocol.Serve(g.ctx, v)
+		if v.tested && g.cfg.Once {
+			g.shut()
+		}
 	})
 }
 
