@@ -33,7 +33,8 @@ type Client struct {
 	Stop <-chan struct{}
 	// Warn shows on Stderr what the JSON document warns of.
 	Warn bool
-	// DumpTCPInfo prints TCP_INFO of the data connection on Stderr.
+	// DumpTCPInfo prints TCP_INFO of the data connection, as of the end of each
+	// iteration, on Stderr. A test with a connection for each transaction has none.
 	DumpTCPInfo bool
 	Build       result.Build
 
@@ -622,6 +623,9 @@ func (t *trial) move(ctx context.Context, fd int) error {
 	}
 	if errs := t.m.half.Streams[0].ConnectErrors; len(errs) > 0 && t.m.transactions == 0 {
 		return die(1, "netperf: send_omni: connect_data_socket failed: %s", strings.Join(slices.Sorted(maps.Keys(errs)), ", "))
+	}
+	if c.DumpTCPInfo && cfg.Carrier == plan.Connection {
+		writeTCPInfo(c.Stderr, t.m.half.Streams[0].InfoEnd)
 	}
 	return t.keepLatency(&cfg)
 }

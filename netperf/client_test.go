@@ -19,6 +19,7 @@ import (
 
 	"gperf/netperf/options"
 	"gperf/netperf/wire"
+	"gperf/server"
 )
 
 // A fakeServer is the test itself as netserver.
@@ -436,5 +437,43 @@ func TestStop(t *testing.T) {
 	}
 	if got.Status != 0 || got.Stderr != "" || keys["REMOTE_BYTES_RECVD"] == "" || keys["REMOTE_BYTES_RECVD"] != keys["LOCAL_BYTES_SENT"] {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TCP_INFO is shown on standard error, in pairs, for tests that have a connection.
+func TestDumpTCPInfo(t *testing.T) {
+	t.Parallel()
+	addr := serve(t, &Server{}, server.Config{})
+	names := []string{
+		"tcpi_rto", "tcpi_ato", "tcpi_pmtu", "tcpi_rcv_ssthresh", "tcpi_rtt", "tcpi_rttvar", "tcpi_snd_ssthresh", "tcpi_snd_cwnd",
+		"tcpi_reordering", "tcpi_total_retrans",
+	}
+	for test, want := range map[string][]string{"TCP_STREAM": names, "TCP_RR": names, "TCP_CRR": nil, "UDP_RR": nil} {
+		t.Run(test, func(t *testing.T) {
+			t.Parallel()
+			got := runClient(t, func(c *Client) { c.DumpTCPInfo = true }, "-H", "127.0.0.1", "-p", strconv.Itoa(int(addr.Port())), "-t", test, "-l", "-20")
+			var seen []string
+			values := map[string]int{}
+			for line := range strings.Lines(got.Stderr) {
+				words := strings.Fields(line)
+				if !strings.HasPrefix(line, "tcpi") || len(words)%2 != 0 {
+					t.Fatalf("%q", line)
+				}
+				for i := 0; i < len(words); i += 2 {
+					n, err := strconv.Atoi(words[i+1])
+					if err != nil || n < 0 {
+						t.Errorf("%s %s", words[i], words[i+1])
+					}
+					seen = append(seen, words[i])
+					values[words[i]] = n
+				}
+			}
+			if diff := cmp.Diff(want, seen); diff != "" || got.Status != 0 {
+				t.Errorf("%d, (-want +got):\n%s", got.Status, diff)
+			}
+			if want != nil && (values["tcpi_rto"] == 0 || values["tcpi_rtt"] == 0 || values["tcpi_pmtu"] == 0) {
+				t.Errorf("%v", values)
+			}
+		})
 	}
 }
