@@ -75,8 +75,8 @@ func resolve(ctx context.Context, host string, family int) ([]netip.Addr, error)
 	return addrs, nil
 }
 
-// begin makes a non-blocking socket of that kind (SOCK_STREAM, SOCK_DGRAM), prepares it, binds it to bind if that's
-// valid, and begins to connect it.
+// begin makes a non-blocking socket of that kind (SOCK_STREAM, SOCK_DGRAM),
+// prepares it, binds it to bind if that's valid, and begins to connect it.
 func begin(to netip.AddrPort, bind netip.Addr, kind, protocol int, prepare func(fd int) error) (fd int, err error) {
 	fd, err = unix.Socket(sys.Family(to.Addr()), kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, protocol)
 	if err != nil {

@@ -40,7 +40,7 @@ func serverFlags() []option[serverOptions] {
 	return []option[o]{
 		{name: "listen", value: "ADDR", usage: "address to listen on: ADDR:PORT, :PORT or ADDR; port 0 is any free one; may be repeated (default every address, port " + strconv.Itoa(control.Port) + ")",
 			apply: func(t *o, s string) error { t.Listen = append(t.Listen, s); return server.CheckListen(s) }},
-		{name: "data-ports", value: "A-B", usage: "ports for tests whose knobs must be set before listen() (default any)",
+		{name: "data-ports", value: "A-B", usage: "ports for tests of UDP, and for those whose knobs must be set before listen() (default any); with it connection tests have one of their own, too",
 			apply: func(t *o, s string) (err error) { t.DataPorts, err = server.ParsePortRange(s); return err }},
 		{name: "secret-file", value: "FILE", usage: "serve only clients that prove to have the same secret",
 			apply: func(t *o, s string) (err error) { t.Secret, err = readSecret(s); return err }},

@@ -77,7 +77,7 @@ complete -c gperf -n '__fish_seen_subcommand_from client' -l output -s o -r -F -
 complete -c gperf -n '__fish_seen_subcommand_from client' -l label -x -d 'put a label into the result; may be repeated'
 complete -c gperf -n '__fish_seen_subcommand_from client' -l quiet -d 'no progress on stderr'
 complete -c gperf -n '__fish_seen_subcommand_from server' -l listen -x -d 'address to listen on: ADDR:PORT, :PORT or ADDR; port 0 is any free one; may be repeated (default every address, port 12866)'
-complete -c gperf -n '__fish_seen_subcommand_from server' -l data-ports -x -d 'ports for tests whose knobs must be set before listen() (default any)'
+complete -c gperf -n '__fish_seen_subcommand_from server' -l data-ports -x -d 'ports for tests of UDP, and for those whose knobs must be set before listen() (default any); with it connection tests have one of their own, too'
 complete -c gperf -n '__fish_seen_subcommand_from server' -l secret-file -r -F -d 'serve only clients that prove to have the same secret'
 complete -c gperf -n '__fish_seen_subcommand_from server' -l allow -x -d 'serve only clients of this network; may be repeated'
 complete -c gperf -n '__fish_seen_subcommand_from server' -l max-streams -x -d 'most streams of a test (default 10000)'
