@@ -17,7 +17,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT  ?= $(shell git rev-parse --verify --quiet HEAD 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: all help build demo deps peers test race fuzz bench bench-peers bench-movers lint cross docs clean
+.PHONY: all help build demo deps peers test race fuzz bench bench-peers bench-movers bench-netperf lint cross docs clean
 
 all: build
 
@@ -61,6 +61,9 @@ bench: ## run all Go benchmarks
 
 bench-peers: build ## measure gperf against the peers; more flags in BENCHFLAGS
 	$(GO) run ./bench -gperf bin/gperf $(BENCHFLAGS)
+
+bench-netperf: build ## measure gperf as netperf against netperf; more flags in BENCHFLAGS
+	$(GO) run ./bench -netperf $(BENCHFLAGS)
 
 bench-movers: build ## measure the ways to move bytes, and against the peers'; more flags in BENCHFLAGS
 	$(GO) run ./bench -gperf bin/gperf -movers $(BENCHFLAGS)

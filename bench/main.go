@@ -39,6 +39,7 @@ type config struct {
 	raw      string // file for each run's values
 	gperf    string // the program
 	movers   bool   // measure these, and nothing else
+	netperf  bool   // measure gperf as netperf, and nothing else
 }
 
 // parse reads the flags.
@@ -54,6 +55,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	f.StringVar(&c.raw, "o", "", "write each run's values to `FILE`, as JSON lines")
 	f.StringVar(&c.gperf, "gperf", "bin/gperf", "`PATH` of the gperf to measure")
 	f.BoolVar(&c.movers, "movers", false, "measure the ways to move bytes instead")
+	f.BoolVar(&c.netperf, "netperf", false, "measure gperf as netperf against netperf instead")
 	if err := f.Parse(args); err != nil {
 		return c, err
 	}
@@ -159,6 +161,9 @@ func measure(ctx context.Context, c config, stdout, stderr io.Writer) (err error
 // measureRows measures the comparisons, and returns how many failed.
 func measureRows(ctx context.Context, c config, gperf *tool, peers []*tool, cpus []int, record func(*sample) error, progress io.Writer, rep *report) (failed int) {
 	rows, leftOut := comparisons(gperf, peers, cpus)
+	if c.netperf {
+		rows, leftOut = netperfComparisons(c.gperf, cpus)
+	}
 	rep.leftOut = append(rep.leftOut, leftOut...)
 	for _, row := range rows {
 		if !c.only.MatchString(row.name()) {
@@ -174,6 +179,16 @@ func measureRows(ctx context.Context, c config, gperf *tool, peers []*tool, cpus
 			fmt.Fprintln(progress, "bench:", err)
 		}
 		rep.outcomes = append(rep.outcomes, out)
+	}
+	if c.netperf {
+		if len(rows) > 0 && ctx.Err() == nil {
+			var err error
+			if rep.startToExit, err = measureStartToExit(ctx, c, rows[0], record, progress); err != nil && ctx.Err() == nil {
+				failed++
+				rep.leftOut = append(rep.leftOut, fmt.Sprintf("start to exit: %v", err))
+			}
+		}
+		return failed
 	}
 	if c.only.MatchString(beyondName) && ctx.Err() == nil {
 		fmt.Fprintln(progress, "bench:", beyondName)

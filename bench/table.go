@@ -13,13 +13,14 @@ import (
 // A report is everything that is printed at the end.
 type report struct {
 	config
-	host     *result.Run // describes the machine
-	load     string      // before the first row
-	versions []string
-	outcomes []outcome
-	beyond   *extra
-	movers   *moverReport
-	leftOut  []string
+	host        *result.Run // describes the machine
+	load        string      // before the first row
+	versions    []string
+	outcomes    []outcome
+	beyond      *extra
+	movers      *moverReport
+	startToExit *startToExit
+	leftOut     []string
 }
 
 // write prints the report as Markdown.
@@ -36,6 +37,10 @@ func (r *report) write(w io.Writer) error {
 	if r.beyond != nil {
 		fmt.Fprintf(&b, "A run of `gperf client -d 100ms HOST` takes %.1f ms%s beyond its window, over loopback and against a running server; a run of one transaction costs the client %.1f ms%s of CPU time. Medians of %d.\n\n",
 			r.beyond.wall, ends(r.beyond.wallWithin, 1), r.beyond.cpu, ends(r.beyond.cpuWithin, 1), r.beyond.n)
+	}
+	if e := r.startToExit; e != nil {
+		fmt.Fprintf(&b, "From start to exit `gperf netperf -l %s` takes %.1f ms%s longer than netperf. Median of %d pairs' differences.\n\n",
+			seconds(r.duration), e.median, ends(e.within, 1), e.n)
 	}
 	for _, what := range r.leftOut {
 		fmt.Fprintf(&b, "Left out: %s.\n\n", what)
@@ -55,7 +60,11 @@ func (r *report) machine(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "- machine: %s, %s CPUs, virtualised: %s, Linux %s\n", or(h.CPUModel), or(h.CPUs), or(h.Virtualised), or(h.Kernel))
 	fmt.Fprintf(b, "- tools: %s\n", strings.Join(append([]string{"gperf " + r.host.Gperf.Version}, r.versions...), "; "))
-	fmt.Fprintf(b, "- %d pairs a row, windows of %v, congestion control %s on all, socket buffers left to the kernel\n", r.pairs, r.duration, congestion)
+	algorithm := congestion + " on all"
+	if r.netperf {
+		algorithm = "the machine's own"
+	}
+	fmt.Fprintf(b, "- %d pairs a row, windows of %v, congestion control %s, socket buffers left to the kernel\n", r.pairs, r.duration, algorithm)
 	fmt.Fprintf(b, "- load average: %s before, %s after\n\n", r.load, loadAverage())
 }
 
