@@ -23,8 +23,8 @@ type Sweep struct {
 	// Window is how long a cell's trial measures, warm-up included; 0: not known.
 	Window func(c *Cell) time.Duration
 	Writer *trials.Writer
-	// Done are the places of the trials that an earlier process has run.
-	Done []result.Place
+	// Done are the trials that an earlier process has run.
+	Done []trials.Past
 	// Step is called before each trial and, with a nil cell, at the end.
 	Step func(p Progress)
 }
@@ -64,7 +64,14 @@ func (s *Sweep) Run(ctx context.Context) (Outcome, error) {
 		known   int
 	)
 	for _, p := range s.Done {
+		if p.Index < 0 || p.Index >= len(s.Cells) {
+			return o, fmt.Errorf("the file has a trial of cell %d, of which there are %d", p.Index, len(s.Cells))
+		}
 		done[Slot{p.Index, p.Trial}] = true
+		if p.Value != nil {
+			values[p.Index] = append(values[p.Index], *p.Value)
+			precise[p.Index] = precise[p.Index] || s.Spec.UntilPrecise > 0 && isPrecise(values[p.Index], s.Spec.UntilPrecise)
+		}
 	}
 	for i, slot := range slots {
 		c := &s.Cells[slot.Cell]

@@ -5,6 +5,7 @@ package trials
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,16 +69,24 @@ func Create(path string, h Header) (*Writer, error) {
 	return w, nil
 }
 
-// Resume opens a file to go on with, and returns its header and the places of its
-// trials. What a crash left of a last line is cut off.
-func Resume(path string) (*Writer, Header, []result.Place, error) {
+// Past is a trial that is in the file already.
+type Past struct {
+	result.Place
+	// Value is the figure that the run is known by, transactions or bits per second;
+	// nil when it failed.
+	Value *float64
+}
+
+// Resume opens a file to go on with, and returns its header and its trials. What a
+// crash left of a last line is cut off.
+func Resume(path string) (*Writer, Header, []Past, error) {
 	var h Header
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
 		return nil, h, nil, err
 	}
 	w := &Writer{f: f}
-	places, whole, err := w.scan(&h)
+	past, whole, err := w.scan(&h)
 	if err == nil {
 		err = f.Truncate(whole)
 	}
@@ -85,11 +94,11 @@ func Resume(path string) (*Writer, Header, []result.Place, error) {
 		_ = f.Close()
 		return nil, h, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return w, h, places, nil
+	return w, h, past, nil
 }
 
 // scan reads the whole lines of the file, and returns how many bytes they have.
-func (w *Writer) scan(h *Header) (places []result.Place, whole int64, err error) {
+func (w *Writer) scan(h *Header) (past []Past, whole int64, err error) {
 	b, err := io.ReadAll(w.f)
 	if err != nil {
 		return nil, 0, err
@@ -100,8 +109,13 @@ func (w *Writer) scan(h *Header) (places []result.Place, whole int64, err error)
 			break // torn
 		}
 		var l struct {
-			Line  string        `json:"line"`
-			Sweep *result.Place `json:"sweep"`
+			Line    string        `json:"line"`
+			Sweep   *result.Place `json:"sweep"`
+			Status  result.Status `json:"status"`
+			Summary *struct {
+				Throughput *float64 `json:"throughput_bits_per_second"`
+				TPS        *float64 `json:"transactions_per_second"`
+			} `json:"summary"`
 		}
 		if err := json.Unmarshal(line, &l); err != nil {
 			if len(bytes.TrimSpace(rest)) == 0 {
@@ -124,13 +138,17 @@ func (w *Writer) scan(h *Header) (places []result.Place, whole int64, err error)
 				w.known, _ = json.Marshal(hosts.Hosts)
 			}
 		case l.Sweep != nil:
-			places = append(places, *l.Sweep)
+			p := Past{Place: *l.Sweep}
+			if l.Status == result.Complete && l.Summary != nil {
+				p.Value = cmp.Or(l.Summary.TPS, l.Summary.Throughput)
+			}
+			past = append(past, p)
 		}
 	}
 	if w.lines == 0 {
 		return nil, 0, errors.New("it's empty: there is nothing to resume")
 	}
-	return places, whole, nil
+	return past, whole, nil
 }
 
 // write appends one line and waits until it's on the disk.
