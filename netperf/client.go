@@ -520,7 +520,7 @@ func (c *Client) knobs(end sockopt.End) sockopt.Settings {
 		{o.PacingRate > 0 && local, "pacing_rate", sockopt.Int(o.PacingRate)},
 		{congestion != "" && tcp, "congestion", sockopt.Str(congestion)},
 		{pick(o.Priority) >= 0, "priority", sockopt.Int(int64(pick(o.Priority)))},
-		{pick(o.TOS) > 0, "tos", sockopt.Int(int64(pick(o.TOS)))},
+		{pick(o.TOS) >= 0, "tos", sockopt.Int(int64(pick(o.TOS)))},
 		{o.KeepAlive && tcp, "keepalive", sockopt.Int(1)},
 		{o.MTUDiscover, "mtu_discover", sockopt.Int(unix.IP_PMTUDISC_DO)},
 		{o.FastOpen && tcp && local, "fastopen", sockopt.Int(1)},

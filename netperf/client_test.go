@@ -477,3 +477,23 @@ func TestDumpTCPInfo(t *testing.T) {
 		})
 	}
 }
+
+// A type of service of 0 is asked for like any other, and told.
+func TestTOS(t *testing.T) {
+	t.Parallel()
+	addr := serve(t, &Server{}, server.Config{})
+	for option, want := range map[string][2]string{
+		"cs0":       {"0x00", "0x00"},
+		"ef,0x20":   {"0xb8", "0x20"},
+		",af11":     {"0xffffffff", "0x28"},
+		"lowdelay,": {"0x10", "0xffffffff"},
+	} {
+		for _, test := range []string{"TCP_RR", "UDP_RR"} {
+			got := runClient(t, nil, "-H", "127.0.0.1", "-p", strconv.Itoa(int(addr.Port())), "-P", "0", "-t", test, "-l", "-1", "-Y", option,
+				"--", "-k", "LOCAL_SOCKET_TOS,REMOTE_SOCKET_TOS")
+			if text := "LOCAL_SOCKET_TOS=" + want[0] + "\nREMOTE_SOCKET_TOS=" + want[1] + "\n"; got != (printed{0, text, ""}) {
+				t.Errorf("%s %s: %+v", test, option, got)
+			}
+		}
+	}
+}

@@ -121,7 +121,7 @@ func parseOmni(m *wire.Message) (*job, error) {
 	}{
 		{r.Flags&wire.FlagWantKeepalive != 0 && !datagrams, "keepalive", sockopt.Int(1)},
 		{r.SocketPrio >= 0, "priority", sockopt.Int(int64(r.SocketPrio))},
-		{r.SocketTOS > 0, "tos", sockopt.Int(int64(r.SocketTOS))},
+		{r.SocketTOS >= 0, "tos", sockopt.Int(int64(r.SocketTOS))},
 		{r.CongControl != "" && !datagrams, "congestion", sockopt.Str(r.CongControl)},
 		{r.Flags&wire.FlagFastOpen != 0 && !datagrams, "fastopen", sockopt.Int(fastOpenQueue)},
 		{r.Flags&wire.FlagUseMTUDiscover != 0, "mtu_discover", sockopt.Int(unix.IP_PMTUDISC_DO)},
