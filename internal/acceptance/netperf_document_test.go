@@ -162,29 +162,32 @@ func TestNetperfClamped(t *testing.T) {
 // only there.
 func TestNetperfWarnings(t *testing.T) {
 	s := serve(t, place{})
-	for name, tt := range map[string]struct {
-		args  string
-		env   string
-		shown bool
+	tests := []struct {
+		name, args, env string
+		shown           bool
 	}{
-		"unasked":     {"", "", false},
-		"-d":          {"-d", "", true},
-		"GPERF_WARN":  {"", "GPERF_WARN=1", true},
-		"GPERF_WARN=": {"", "GPERF_WARN=", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			// Of one byte each, and on a busy machine: there's nearly always something
-			// to say of it.
-			c, file := s.documented(t, strings.Fields("-l 1 -t TCP_STREAM "+tt.args+" -- -m 1")...)
-			c.cmd.Env = append(c.cmd.Env, tt.env)
-			r := c.run()
+		{"unasked", "", "", false},
+		{"-d", "-d", "", true},
+		{"GPERF_WARN", "", "GPERF_WARN=1", true},
+		{"GPERF_WARN=", "", "GPERF_WARN=", false},
+	}
+	var commands []*command
+	var files []string
+	for _, tt := range tests {
+		// Of one byte each, and side by side: there's nearly always something to say
+		// of it.
+		c, file := s.documented(t, strings.Fields("-l 1 -t TCP_STREAM "+tt.args+" -- -m 1")...)
+		c.cmd.Env = append(c.cmd.Env, tt.env)
+		commands, files = append(commands, c), append(files, file)
+	}
+	for i, r := range runAll(commands) {
+		t.Run(tests[i].name, func(t *testing.T) {
 			r.ended(t, 0)
-			o := r.read(t, file)
 			want := ""
-			for _, w := range o.Warnings {
+			for _, w := range r.read(t, files[i]).Warnings {
 				want += fmt.Sprintf("netperf: warning: %s (%s)\n", w.Message, w.Code)
 			}
-			if !tt.shown {
+			if !tests[i].shown {
 				want = ""
 			}
 			if r.stderr != want {

@@ -26,7 +26,7 @@ import (
 // tests themselves one after the other, so as not to load the machine under tests
 // of gperf's own.
 const (
-	atOnce = 12
+	atOnce = 16
 	// grace is how much longer than its length a run may take: scripts have
 	// watchdogs that kill a netperf then.
 	grace = 10 * time.Second
