@@ -58,6 +58,7 @@ var layout = [][]folder{
 	{{"plan", nil}},
 	{{"sockopt", []string{unixPkg}}},
 	{{"splice", []string{unixPkg}}},
+	{{"stats/sample", []string{gonumStat}}},
 	{{"stats", []string{gonumStat, hdrPkg}}},
 	{
 		{"internal/acceptance", []string{netlink}},
@@ -86,6 +87,7 @@ var (
 		"plan":         nil,
 		"result":       nil,
 		"stats":        nil,
+		"stats/sample": nil,
 	}
 	impure = []string{"net", "os", "os/exec", "syscall", unixPkg}
 )
