@@ -52,6 +52,13 @@ type Client struct {
 // Run runs the command line and returns netperf's exit status.
 func (c *Client) Run(ctx context.Context) int {
 	err := c.run(ctx)
+	if c.control != nil {
+		if err == nil {
+			c.control.goodbye()
+		} else { // the server may have its own test to end first
+			_ = c.control.conn.Close()
+		}
+	}
 	if c.fill != nil {
 		_ = c.fill.Close()
 	}
@@ -111,7 +118,6 @@ func (c *Client) run(ctx context.Context) error {
 		if c.control, err = c.establish(ctx, targets); err != nil {
 			return err
 		}
-		defer c.control.goodbye()
 		targets = []netip.Addr{c.control.remote.Addr()}
 		if err := c.sayPassphrase(); err != nil {
 			return err
