@@ -72,6 +72,7 @@ func measure(ctx context.Context, cfg flow.Config, fd int, win flow.Window, knob
 	win.Begin = func() error { return nil }
 	half, err := group.Measure(ctx, win)
 	if cfg.Carrier == plan.Connection {
+		m.mss = getInt(fd, unix.IPPROTO_TCP, unix.TCP_MAXSEG) // of a closed one the kernel says what was asked for
 		// What is queued still goes, and a send that blocks returns.
 		_ = unix.Shutdown(fd, unix.SHUT_WR)
 	}
@@ -120,7 +121,7 @@ func measure(ctx context.Context, cfg flow.Config, fd int, win flow.Window, knob
 		m.sendBuffer, m.receiveBuffer = buffers(fd)
 		m.atEnd = knobs.Read(fd, end)
 		if cfg.Carrier == plan.Connection {
-			m.retransmits, m.mss, m.congestion = retransmits(fd), getInt(fd, unix.IPPROTO_TCP, unix.TCP_MAXSEG), congestion(fd)
+			m.retransmits, m.congestion = retransmits(fd), congestion(fd)
 		}
 	}
 	if ferr := group.Finish(half); err == nil {
