@@ -681,14 +681,17 @@ func (c *Client) interimPrinter(cfg *flow.Config) func(result.Sample) {
 	var last *result.Sample
 	return func(s result.Sample) {
 		before := last
-		last = &s
 		if before == nil {
+			last = &s
 			return
 		}
 		n, length := units(&s)-units(before), time.Duration(s.AtNs-before.AtNs)
-		if s.Tick == result.LastTick && n <= 0 || length <= 0 {
-			return // nothing is left over
+		if n <= 0 || length <= 0 {
+			// netperf looks at its clock after an operation: there is no interval
+			// without any, and flent would divide by its rate.
+			return
 		}
+		last = &s
 		end := time.Now().Add(-time.Duration(sys.Monotonic() - s.AtNs))
 		_ = output.WriteInterim(c.Stdout, o, &output.Interim{Index: c.interims, Units: n, Length: length, End: end})
 		c.interims++

@@ -17,8 +17,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"gperf/flow"
 	"gperf/netperf/options"
 	"gperf/netperf/wire"
+	"gperf/plan"
+	"gperf/result"
 	"gperf/server"
 )
 
@@ -161,8 +164,6 @@ func TestRequestsAsNetperf(t *testing.T) {
 		t.Errorf("only %d", tried)
 	}
 }
-
-var _ = io.EOF
 
 // What a server that fails looks like to netperf's user.
 func TestServerFails(t *testing.T) {
@@ -495,5 +496,35 @@ func TestTOS(t *testing.T) {
 				t.Errorf("%s %s: %+v", test, option, got)
 			}
 		}
+	}
+}
+
+// An interval in which nothing happened is part of the next one.
+func TestInterimResults(t *testing.T) {
+	t.Parallel()
+	o, err := options.ParseNetperf([]string{"netperf", "-D", "-0.1", "-t", "UDP_RR", "--", "-k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout bytes.Buffer
+	c := &Client{Options: o, Stdout: &stdout}
+	show := c.interimPrinter(&flow.Config{Role: plan.Requester, RequestSize: 1, ResponseSize: 1})
+	for tick, n := range []uint64{0, 10, 10, 10, 40, 45} {
+		show(result.Sample{Tick: tick, AtNs: int64(tick) * 1e8, Transactions: []uint64{n}})
+	}
+	show(result.Sample{Tick: result.LastTick, AtNs: 55e7, Transactions: []uint64{45}})
+	var got []string
+	for line := range strings.Lines(stdout.String()) {
+		if !strings.HasPrefix(line, "NETPERF_ENDING") {
+			got = append(got, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	want := []string{
+		"NETPERF_INTERIM_RESULT[0]=100.00", "NETPERF_UNITS[0]=Trans/s", "NETPERF_INTERVAL[0]=0.100",
+		"NETPERF_INTERIM_RESULT[1]=100.00", "NETPERF_UNITS[1]=Trans/s", "NETPERF_INTERVAL[1]=0.300",
+		"NETPERF_INTERIM_RESULT[2]=50.00", "NETPERF_UNITS[2]=Trans/s", "NETPERF_INTERVAL[2]=0.100",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
