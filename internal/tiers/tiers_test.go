@@ -63,6 +63,7 @@ var layout = [][]folder{
 	{
 		{"internal/acceptance", []string{netlink}},
 		{"internal/golden", []string{goCmp}},
+		{"internal/grid", nil},
 		{"internal/netnstest", []string{netlink, netns, unixPkg}},
 		{"internal/sys", []string{unixPkg}},
 		{"internal/tiers", nil},
