@@ -113,6 +113,7 @@ func parseOmni(m *wire.Message) (*job, error) {
 	j.port, j.bind = uint16(r.DataPort), r.NetserverIP
 	j.client = netip.AddrPortFrom(r.NetperfIP, uint16(r.NetperfPort))
 	j.dontRoute = r.Flags&wire.FlagRoutingAllowed == 0
+	j.answerFrom = r.Flags&wire.FlagUsePktinfo != 0 && datagrams
 	j.deferred = r.Flags&wire.FlagWantDeferAccept != 0 && !datagrams
 	for _, k := range []struct {
 		on    bool

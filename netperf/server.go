@@ -217,6 +217,7 @@ type job struct {
 	bind                      netip.Addr     // wanted
 	elsewhere                 bool           // bind is on another network than the control connection, perhaps
 	client                    netip.AddrPort // where the client says its data socket is
+	answerFrom                bool           // datagrams are to come from the address that the client reached
 	random                    bool           // fill the send buffer with random bytes
 	cpus                      []int
 	echo                      wire.OmniResponse // what is answered as it was asked
@@ -254,7 +255,11 @@ const calibration = 100
 
 // run runs one test: response, data, results.
 func (x *session) run(ctx context.Context, typ int32, d *dialect, j *job) error {
-	fd, err := j.listen(j.bind, x.portsFor(j))
+	at := j.bind
+	if !at.IsValid() && j.answerFrom && j.family == sys.Family(x.local) {
+		at = x.local
+	}
+	fd, err := j.listen(at, x.portsFor(j))
 	if err != nil {
 		return x.refuse(typ, err)
 	}

@@ -871,6 +871,17 @@ func TestForeignAddresses(t *testing.T) {
 			}
 		})
 	}
+	t.Run("answers from the address asked", func(t *testing.T) {
+		t.Parallel()
+		c := call(t, addr)
+		r, _ := wire.ParseOmniResponse(c.ask(omni(t, both, func(r *wire.OmniRequest) { udp(r); r.Flags |= wire.FlagUsePktinfo })))
+		data := dialFrom(t, "udp4", "127.0.0.1", netip.AddrPortFrom(elsewhere, uint16(r.DataPort)))
+		_, _ = data.Write(make([]byte, 1))
+		_ = data.SetReadDeadline(time.Now().Add(patience))
+		if n, err := data.Read(make([]byte, 10)); !errors.Is(err, unix.ECONNREFUSED) { // only the control connection's is bound
+			t.Errorf("%d bytes, %v", n, err)
+		}
+	})
 	t.Run("requests there", func(t *testing.T) {
 		t.Parallel()
 		c := call(t, addr)

@@ -33,7 +33,7 @@ var omniOptions = []option[*netperfParser]{
 	helpOption,
 	dataTargetOption,
 	{letter: 'i', takes: value, shown: "x", help: "an option of the past", idle: "netperf has removed it"},
-	{letter: 'I', help: "write() instead of send()",
+	{letter: 'I', help: "write() instead of send()", idle: "what goes through the kernel is the same",
 		set: flag(func(p *netperfParser) *bool { return &p.UseWrite })},
 	{letter: 'j', takes: value, shown: "n", help: "an option without a use", idle: "netperf doesn't use it either"},
 	{letter: 'k', takes: spec, shown: "selectors", help: "print NAME=value for each selector: a list, a file that has one, all, or ? to list them",
@@ -89,7 +89,7 @@ var omniOptions = []option[*netperfParser]{
 			p.Data.UUID = arg.whole[:min(len(arg.whole), maxUUID)]
 			return nil
 		}},
-	{letter: 'U', help: "try failing connects of connection tests again",
+	{letter: 'U', help: "try failing connects of connection tests again", idle: "they always are, and counted",
 		set: flag(func(p *netperfParser) *bool { return &p.Retry })},
 	copyAvoidanceOption,
 	{letter: 'w', takes: value, shown: "x", help: "an option of the past", idle: waitIdle},
@@ -151,7 +151,7 @@ var (
 			}
 			return storeMasked(arg.first, &p.DataSource)
 		}}
-	connectedOption = option[*netperfParser]{letter: 'n', help: "connected UDP socket, local end",
+	connectedOption = option[*netperfParser]{letter: 'n', help: "connected UDP socket, local end", idle: "a socket of datagrams always is",
 		set: flag(func(p *netperfParser) *bool { return &p.Connected.Local })}
 	remoteConnectedOption = option[*netperfParser]{letter: 'N', help: "connected UDP socket, remote end",
 		set: flag(func(p *netperfParser) *bool { return &p.Connected.Remote })}

@@ -263,7 +263,7 @@ func (p *netperfParser) in(s string, host *Host) {
 
 // globalOptions are the options before the "--".
 var globalOptions = []option[*netperfParser]{
-	{letter: 'a', takes: copied, shown: "send,recv", help: "alignment of local buffers, bytes (8,8)",
+	{letter: 'a', takes: copied, shown: "send,recv", help: "alignment of local buffers, bytes (8,8)", idle: alignIdle,
 		set: each(alignment.store, func(p *netperfParser) (_, _ *int) { return &p.Align.Local.Send, &p.Align.Local.Recv })},
 	{letter: 'A', takes: copied, shown: "send,recv", help: "alignment of remote buffers, bytes (8,8)",
 		set: each(alignment.store, func(p *netperfParser) (_, _ *int) { return &p.Align.Remote.Send, &p.Align.Remote.Recv })},
@@ -346,7 +346,7 @@ var globalOptions = []option[*netperfParser]{
 		set: one(count, func(p *netperfParser) *int { return &p.CPUs })},
 	{letter: 'N', help: "no control connection: test against a plain discard, echo or chargen service",
 		set: flag(func(p *netperfParser) *bool { return &p.NoControl })},
-	{letter: 'o', takes: copied, shown: "send,recv", help: "offset of local buffers from their alignment, bytes (0,0)",
+	{letter: 'o', takes: copied, shown: "send,recv", help: "offset of local buffers from their alignment, bytes (0,0)", idle: alignIdle,
 		set: offsets('o', func(p *netperfParser) (_, _ *int) { return &p.Offset.Local.Send, &p.Offset.Local.Recv })},
 	{letter: 'O', takes: copied, shown: "send,recv", help: "offset of remote buffers from their alignment, bytes (0,0)",
 		set: offsets('O', func(p *netperfParser) (_, _ *int) { return &p.Offset.Remote.Send, &p.Offset.Remote.Recv })},
@@ -404,7 +404,10 @@ var globalOptions = []option[*netperfParser]{
 	{letter: '6', help: "IPv6", set: allFamilies(IPv6)},
 }
 
-const dirtyIdle = "memory is not touched between receives"
+const (
+	dirtyIdle = "memory is not touched between receives"
+	alignIdle = "buffers are where the runtime puts them"
+)
 
 // offsets stores offsets. Scripts mistake these two options for the ones of the
 // same letters behind the "--" and list selectors. netperf makes an offset of 0

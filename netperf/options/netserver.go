@@ -62,7 +62,7 @@ var netserverOptions = []option[netserverParser]{
 			p.Port = int(v)
 			return err
 		}},
-	{letter: 'v', takes: value, shown: "n", help: "how much to print (1)",
+	{letter: 'v', takes: value, shown: "n", help: "how much to print (1)", idle: "there is no more to print",
 		set: func(p netserverParser, arg argument) error {
 			v, err := signed.parse(arg.whole)
 			p.Verbosity = int(v)

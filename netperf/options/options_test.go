@@ -233,8 +233,14 @@ func TestGrammar(t *testing.T) {
 		{"copied ,Y", "-T ,2", func(n *Netperf) { n.Bind.Remote = 2 }},
 		{"copied, not bound", "-T -1,2", func(n *Netperf) { n.Bind.Remote = 2 }},
 		{"copied, twice", "-T 1 -T ,2", func(n *Netperf) { n.Bind = Ends[int]{1, 2} }},
-		{"-a", "-a 16,32 -A 64", func(n *Netperf) { n.Align = Ends[SendRecv]{SendRecv{16, 32}, SendRecv{64, 64}} }},
-		{"-o and -O", "-o 16,32 -O 64", func(n *Netperf) { n.Offset = Ends[SendRecv]{SendRecv{16, 32}, SendRecv{64, 64}} }},
+		{"-a", "-a 16,32 -A 64", func(n *Netperf) {
+			n.Align = Ends[SendRecv]{SendRecv{16, 32}, SendRecv{64, 64}}
+			n.NoEffect = []string{"-a: buffers are where the runtime puts them"}
+		}},
+		{"-o and -O", "-o 16,32 -O 64", func(n *Netperf) {
+			n.Offset = Ends[SendRecv]{SendRecv{16, 32}, SendRecv{64, 64}}
+			n.NoEffect = []string{"-o: buffers are where the runtime puts them"}
+		}},
 		{"-O with selectors", "-O MIN_LATENCY,THROUGHPUT", func(n *Netperf) {
 			n.NoEffect = []string{"-O: a list of selectors belongs behind the --"}
 		}},
@@ -381,6 +387,9 @@ func TestGrammar(t *testing.T) {
 			n.DeferAccept, n.PacketInfo, n.Connection, n.Cork, n.NoDelay = true, true, true, true, true
 			n.MTUDiscover, n.FastOpen, n.UseWrite, n.Retry, n.CopyAvoidance = true, true, true, true, true
 			n.Connected = Ends[bool]{true, true}
+			n.NoEffect = []string{
+				"-- -I: what goes through the kernel is the same", "-- -n: a socket of datagrams always is", "-- -U: they always are, and counted",
+			}
 		}},
 		{"numbers", "-- -b 16 -e 2 -G 1400 -l 120 -q 1M -W 4", func(n *Netperf) {
 			n.Data.Burst, n.Timeout, n.MSS, n.TTL, n.PacingRate, n.Width.Send = 16, 2*time.Second, 1400, 120, 1<<20, 4
@@ -410,6 +419,7 @@ func TestGrammar(t *testing.T) {
 			n.Request, n.Response, n.Routing = 3, 4, &yes
 			n.Socket = Ends[SendRecv]{SendRecv{5, 5}, SendRecv{6, 6}}
 			n.CopyAvoidance, n.Width.Send = true, 7
+			n.NoEffect = []string{"-- -n: a socket of datagrams always is"}
 		}},
 		{"sockets without effect", "-t TCP_MSS -- -a -A -T x -w y -z", func(n *Netperf) {
 			n.Test = TCPMSS
@@ -672,7 +682,7 @@ func TestNetserver(t *testing.T) {
 		{args: "-L 127.0.0.1,inet", want: Netserver{Listen: Host{Name: "127.0.0.1", Family: IPv4}, Family: IPv4}},
 		{args: "-4", want: Netserver{Listen: Host{Family: IPv4}, Family: IPv4}},
 		{args: "-D6 word", want: Netserver{Foreground: true, Listen: Host{Family: IPv6}, Family: IPv6}},
-		{args: "-f -N -v 2 -d -d", want: Netserver{Serial: true, NoDebug: true, Verbosity: 2, Debug: 2}},
+		{args: "-f -N -v 2 -d -d", want: Netserver{Serial: true, NoDebug: true, Verbosity: 2, Debug: 2, NoEffect: []string{"-v: there is no more to print"}}},
 		{args: "-n 4", want: Netserver{NoEffect: []string{"-n: the kernel says how many CPUs there are"}}},
 		{args: "-L ,foo", want: Netserver{Notes: []string{
 			"WARNING! foo not recognized as an address family, using AF_UNPSEC",
