@@ -74,6 +74,7 @@ var metrics = []Metric{
 	{"transaction-demand", "us/transaction", Lower, []string{"summary.cpu.client.service_demand_us_per_transaction", "summary.cpu.server.service_demand_us_per_transaction"}, 0, "CPU time per transaction, both ends"},
 	{"bytes-per-segment", "bytes", Higher, []string{"summary.payload_per_segment_bytes"}, 0, "payload per segment sent"},
 	{"messages-per-segment", "", Higher, []string{"summary.messages_per_segment"}, 0, "messages per segment sent"},
+	{"window", "bytes", "", []string{"summary.receive_window_bytes"}, 0, "window that the receiver offered at the end, mean of the streams"},
 	{"busy", "%", "", []string{"summary.limited.busy_percent"}, 0, "share of time with data in flight"},
 	{"rwnd-limited", "%", Lower, []string{"summary.limited.rwnd_percent"}, 0, "share of time that the receiver's window held the sender"},
 	{"sndbuf-limited", "%", Lower, []string{"summary.limited.sndbuf_percent"}, 0, "share that the send buffer did"},

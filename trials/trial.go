@@ -73,7 +73,7 @@ func (t *Trial) OK() bool { return t.Status == result.Complete || t.still }
 
 // Value is the trial's figure of the reader's metric number i.
 func (t *Trial) Value(i int) (v float64, known bool) {
-	if i >= len(t.values) || math.IsNaN(t.values[i]) {
+	if i < 0 || i >= len(t.values) || math.IsNaN(t.values[i]) {
 		return 0, false
 	}
 	return t.values[i], true
