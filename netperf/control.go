@@ -229,6 +229,8 @@ func (l *link) receive(ctx context.Context) (*wire.Message, error) {
 	switch {
 	case err == nil:
 		return &m, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
 	case errors.Is(err, os.ErrDeadlineExceeded) && n == 0:
 		return nil, &failure{status: 1, stdout: "recv_response_timed_n: no response received. errno 0 counter 0\n"}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded):

@@ -9,10 +9,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"gperf/netperf"
 	"gperf/netperf/options"
 )
+
+// oneWish is how long after a signal another one says no more than the first:
+// timeout(1) signals the process and then its group. A later one has no patience.
+const oneWish = 500 * time.Millisecond
 
 // runNetperf is netperf: args as it would get them, the program's name first. It
 // has netperf's streams and exit statuses.
@@ -30,8 +35,13 @@ func runNetperf(args []string, stdout, stderr io.Writer) int {
 	go func() {
 		<-signals
 		close(stop)
-		<-signals // no patience
-		cancel(errors.New("interrupted"))
+		patient := time.Now().Add(oneWish)
+		for range signals {
+			if time.Now().After(patient) {
+				cancel(errors.New("interrupted"))
+				return
+			}
+		}
 	}()
 	c := &netperf.Client{
 		Options: o, Stdout: stdout, Stderr: stderr, Stop: stop, Build: build(),
