@@ -210,10 +210,16 @@ func TestNetperfLive(t *testing.T) {
 			late := time.AfterFunc(patience, func() { _ = c.cmd.Process.Kill() })
 			const enough = 12 // lines, of which -k has four for a result
 			var lines []string
-			interims := 0
+			interims, before := 0, 0.0
 			for scanner := bufio.NewScanner(out); scanner.Scan(); {
 				lines = append(lines, scanner.Text())
-				if interimLines[tt.style].MatchString(scanner.Text()) {
+				if m := interimLines[tt.style].FindStringSubmatch(scanner.Text()); m != nil {
+					if end := m[len(m)-1]; len(m) == 5 {
+						if parseNumber(t, end) < before { // the last may be next to nothing
+							t.Errorf("an interval ended at %s, the one before at %g", end, before)
+						}
+						before = parseNumber(t, end)
+					}
 					if interims++; interims == enough/map[bool]int{true: 1, false: 4}[tt.style == "-k"] {
 						_ = c.cmd.Process.Signal(tt.signal)
 					}
