@@ -267,8 +267,11 @@ func TestBrokenConnections(t *testing.T) {
 func TestConnectErrors(t *testing.T) {
 	t.Parallel()
 	closedPort := func(t *testing.T) *flow.Dialer {
-		fd, at := listen(t, 1)
-		must(t, unix.Shutdown(fd, unix.SHUT_RDWR)) // it stays bound, so that nobody else gets it
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		must(t, err)
+		own(t, fd)
+		must(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})) // so that nobody else gets it
+		at, _ := sys.Names(fd)
 		return &flow.Dialer{To: at}
 	}
 	for _, tt := range []struct {

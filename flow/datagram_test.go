@@ -387,11 +387,11 @@ func TestLostResponses(t *testing.T) {
 				}
 				p.say(b)
 			}
-			half := <-done
+			half := p.echo(done) // of requests that a busy machine has given up, there are more
 			must(t, g.Finish(half))
 			last := lastOf(half)
 			// A busy machine may be late with others, which are then lost too.
-			if lost := last.TCP[result.LostTransactions][0]; last.Transactions[0] != n || lost != lose && lost < lose {
+			if lost := last.TCP[result.LostTransactions][0]; last.Transactions[0] != n || lost < lose {
 				t.Errorf("%d bytes, burst %d: %d transactions, %d lost", size, burst, last.Transactions[0], lost)
 			}
 			if c := count(t, half.Threads[0].Latency); c != n {
@@ -438,12 +438,16 @@ func TestLateResponses(t *testing.T) {
 
 // echo answers with what comes, until the other end is done.
 func (p peer) echo(done <-chan *result.Half) *result.Half {
+	p.t.Helper()
 	b := make([]byte, 1<<16)
-	for {
+	for begun := time.Now(); ; {
 		select {
 		case half := <-done:
 			return half
 		default:
+		}
+		if time.Since(begun) > patience {
+			p.t.Fatalf("the other end isn't done within %v", patience)
 		}
 		if n, errno := sys.Recv(p.fd, b, 0); errno == 0 {
 			_ = unix.Send(p.fd, b[:n], unix.MSG_NOSIGNAL) // ECONNREFUSED: it's done
@@ -559,7 +563,7 @@ func TestDatagramPlans(t *testing.T) {
 	for _, p := range []*plan.Test{
 		{Type: plan.UDPStream, Duration: plan.Seconds(100 * time.Millisecond), Streams: 2, Client: plan.End{Rate: 20_000_000}},
 		{Type: plan.UDPStream, Duration: plan.Seconds(100 * time.Millisecond), Client: plan.End{SendSize: plan.MinDatagram, Rate: 1_000_000}},
-		{Type: plan.UDPStream, Duration: plan.Seconds(100 * time.Millisecond), Warmup: plan.Seconds(50 * time.Millisecond), Client: plan.End{SendSize: plan.MaxDatagram}},
+		{Type: plan.UDPStream, Duration: plan.Seconds(300 * time.Millisecond), Warmup: plan.Seconds(50 * time.Millisecond), Client: plan.End{SendSize: plan.MaxDatagram, Rate: 100_000_000}},
 		{Type: plan.UDPRR, Transactions: 301, Streams: 3},
 		{Type: plan.UDPRR, Transactions: 301, Burst: 16},
 		{Type: plan.UDPRR, Transactions: 100, RequestSize: 8, ResponseSize: 1400, Burst: 16},

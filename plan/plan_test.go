@@ -132,7 +132,9 @@ func TestValidateCarriers(t *testing.T) {
 		{"time-out", []plan.Type{plan.TCPStream, plan.TCPRR, plan.TCPCRR, plan.TCPCC, plan.UDPStream}, func(p *plan.Test) { p.ResponseTimeout = 1 }, "response_timeout: %s loses no response"},
 		{"TCP's knob", []plan.Type{plan.UDPStream, plan.UDPRR}, func(p *plan.Test) { p.Server.Knobs = sockopt.Settings{"nodelay": sockopt.Int(1)} }, "server: %s: nodelay: a UDP socket has no such option"},
 		{"TCP's knob", []plan.Type{plan.TCPCRR, plan.TCPCC}, func(p *plan.Test) { p.Server.Knobs = sockopt.Settings{"nodelay": sockopt.Int(1)} }, ""},
-		{"UDP's knob", others, func(p *plan.Test) { p.Client.Knobs = sockopt.Settings{"rcvbuf": sockopt.Int(4096), "tos": sockopt.Int(8)} }, ""},
+		{"UDP's knob", others, func(p *plan.Test) {
+			p.Client.Knobs = sockopt.Settings{"rcvbuf": sockopt.Int(4096), "tos": sockopt.Int(8)}
+		}, ""},
 	} {
 		for _, typ := range tt.types {
 			p := example(typ)
