@@ -280,9 +280,6 @@ func (x *session) run(ctx context.Context, typ int32, d *dialect, j *job) error 
 	answered := time.Now()
 	data, err := x.meet(ctx, j, &fd)
 	if err != nil {
-		if errors.Is(err, errClientGone) {
-			return err
-		}
 		return x.refuse(typ, err)
 	}
 	m := &measured{sendBuffer: j.sendBuffer, receiveBuffer: j.receiveBuffer, retransmits: -1}
@@ -302,8 +299,6 @@ func (x *session) run(ctx context.Context, typ int32, d *dialect, j *job) error 
 	// these all the same: nothing else ends a connection test before its time.
 	return x.send(d.results(j, m, x.layout))
 }
-
-var errClientGone = errors.New("the client has gone")
 
 // resets reports whether an error is how a stream looks whose peer has ended it in
 // a hurry: with data unread.
@@ -455,7 +450,7 @@ func (x *session) meet(ctx context.Context, j *job, fd *int) (meeting, error) {
 		}
 		select {
 		case <-x.lost:
-			return meeting{}, errClientGone
+			return meeting{}, nil
 		case <-ctx.Done():
 			return meeting{}, context.Cause(ctx)
 		default:
