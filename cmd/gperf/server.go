@@ -58,7 +58,7 @@ func serverFlags() []option[serverOptions] {
 			apply: func(t *o, s string) error { return parseInt(&t.Limits.Tests, s) }},
 		{name: "max-memory", value: "SIZE", usage: "most buffer memory of a test (default " + units.ExactSize(d.Memory) + ")",
 			apply: func(t *o, s string) error { return parseSize(&t.Limits.Memory, s) }},
-		{name: "netperf", value: "ADDR|off", usage: fmt.Sprintf("where to serve netperf's clients, as --listen has it, beside the other addresses, which serve them too; off: nowhere (default every address, port %d, unless --listen is given)", netperf.Port),
+		{name: "netperf", value: "ADDR|off", usage: fmt.Sprintf("where to serve netperf's clients, as --listen has it, beside the other addresses, which serve them too; off: nowhere (default every address, port %d; off with --secret-file, and no more than the others with --listen)", netperf.Port),
 			apply: func(t *o, s string) error {
 				t.netperf = s
 				if s == netperfOff {
@@ -103,6 +103,12 @@ func runServer(c *cli.Context, options []option[serverOptions]) error {
 	}
 	o.Log = slog.New(slog.NewTextHandler(c.App.ErrWriter, &slog.HandlerOptions{Level: level}))
 	o.Program = "gperf " + build().Version
+	if o.Secret != nil {
+		if o.netperf != "" && o.netperf != netperfOff {
+			return usage("server: --netperf %s: netperf's clients can't prove that they have the secret of --secret-file", o.netperf)
+		}
+		o.netperf = netperfOff
+	}
 	if o.netperf != netperfOff {
 		o.Protocols = append(o.Protocols, &netperf.Server{})
 	}

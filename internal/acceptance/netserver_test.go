@@ -248,6 +248,32 @@ func TestServerForNetperf(t *testing.T) {
 	}
 }
 
+// A server that wants a secret serves nobody who can't prove it.
+func TestSecretAndNetperf(t *testing.T) {
+	t.Parallel()
+	ns := netnstest.New(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("a secret of some length\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, place{ns: ns}, "server", "--secret-file", secret)
+	eventually(t, "the server's ready line", func() bool { return p.stdout.lines() > 0 || p.hasEnded() })
+	if diff := cmp.Diff([]string{"[::]:12866"}, listeners(t, ns)); diff != "" {
+		t.Fatalf("listening (-want +got):\n%s", diff)
+	}
+	r := newCommand(t, ns, "netperf", "-H", "127.0.0.1", "-p", "12866", "-P", "0", "-l", "1").run()
+	r.ended(t, 1)
+	if !strings.HasPrefix(r.stderr, "recv_response: ") {
+		t.Errorf("stderr %q", r.stderr)
+	}
+	run(t, place{ns: ns}, append([]string{"127.0.0.1", "-J", "--secret-file", secret}, quick("TCP_RR")...)...).mustComplete(t)
+
+	both := start(t, place{ns: ns}, "server", "--secret-file", secret, "--listen", "127.0.0.1:0", "--netperf", ":12865")
+	if status := both.status(); status != 2 || !strings.Contains(both.stderr.String(), "--netperf :12865") {
+		t.Errorf("exit status %d, stderr %q", status, both.stderr.String())
+	}
+}
+
 // With -D netserver stays, and a signal ends it well; with -f it has one client at
 // a time.
 func TestNetserverStays(t *testing.T) {
