@@ -250,6 +250,30 @@ func TestNetperfLive(t *testing.T) {
 	}
 }
 
+// A signal also ends a wait before the test (-s), and a test without an end of its
+// own.
+func TestNetperfStopped(t *testing.T) {
+	s := serve(t, place{})
+	for _, test := range []string{"TCP_STREAM", "TCP_RR", "TCP_CRR", "TCP_CC", "UDP_STREAM", "UDP_RR"} {
+		for _, args := range [][]string{{"-s", "60"}, {"-l", "0"}} {
+			t.Run(test+" "+args[0], func(t *testing.T) {
+				c := s.netperf(append([]string{"-t", test}, args...)...)
+				if err := c.cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, "the banner", func() bool { return c.stdout.lines() > 0 })
+				late := time.AfterFunc(patience, func() { _ = c.cmd.Process.Kill() })
+				_ = c.cmd.Process.Signal(syscall.SIGINT)
+				err := c.cmd.Wait()
+				late.Stop()
+				if err != nil || c.stderr.String() != "" || c.stdout.lines() < 5 {
+					t.Errorf("%v\nstdout: %s\nstderr: %s", err, &c.stdout, &c.stderr)
+				}
+			})
+		}
+	}
+}
+
 // What is sent is what the fill file has, over and over.
 func TestNetperfFillFile(t *testing.T) {
 	content := []byte("0123456789abcdefghijklmnopqrstuvwxyz\n")
