@@ -228,17 +228,12 @@ func position(name string) int {
 	return slices.Index(order(), r)
 }
 
-// sameValue compares what was read with what was set. Fields of a sysctl that
-// the kernel keeps as unsigned numbers of 32 bits may have been written as
-// negative ones.
+// sameValue compares what was read with what was set, both in normal form. Only
+// a sysctl may still be written in more than one way.
 func sameValue(read, set string) bool {
-	a, b := strings.Fields(read), strings.Fields(set)
-	return slices.EqualFunc(a, b, func(a, b string) bool {
-		if a == b {
-			return true
-		}
-		x, err := strconv.ParseInt(a, 10, 64)
-		y, err2 := strconv.ParseInt(b, 10, 64)
-		return err == nil && err2 == nil && (x == y || y < 0 && x == int64(uint32(y)))
+	return slices.EqualFunc(strings.Fields(read), strings.Fields(set), func(a, b string) bool {
+		x, err := strconv.ParseInt(a, 0, 64)
+		y, err2 := strconv.ParseInt(b, 0, 64)
+		return a == b || err == nil && err2 == nil && x == y
 	})
 }

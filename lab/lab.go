@@ -133,8 +133,12 @@ func (l *Lab) open() error {
 		l.places = append(l.places, server)
 	}
 	for _, p := range l.places {
-		p.starter = make(chan func())
-		go p.serve(p.starter)
+		starter, ready := make(chan func()), make(chan error)
+		go p.serve(starter, ready)
+		if err := <-ready; err != nil {
+			return err
+		}
+		p.starter = starter
 		if err := p.do(p.prepare); err != nil {
 			return err
 		}
@@ -375,9 +379,16 @@ func (p *place) do(f func() error) error {
 		defer runtime.UnlockOSThread()
 		return f()
 	}
+	return p.onOwnThread(f)
+}
+
+// onOwnThread calls f on a thread of its own in the namespace.
+func (p *place) onOwnThread(f func() error) error {
 	return onThread(func() error {
-		if err := unix.Setns(int(p.ns.Fd()), unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("enter the namespace of the %v: %w", p.end, os.NewSyscallError("setns", err))
+		if p.ns != nil {
+			if err := unix.Setns(int(p.ns.Fd()), unix.CLONE_NEWNET); err != nil {
+				return fmt.Errorf("enter the namespace of the %v: %w", p.end, os.NewSyscallError("setns", err))
+			}
 		}
 		return f()
 	})
@@ -400,21 +411,18 @@ func (l *Lab) Start(end sockopt.End, cmd *exec.Cmd) error {
 }
 
 // serve runs functions on a thread in the namespace until the channel closes.
-func (p *place) serve(starter <-chan func()) {
-	_ = onThread(func() error {
-		var err error
-		if p.ns != nil {
-			err = unix.Setns(int(p.ns.Fd()), unix.CLONE_NEWNET)
-		}
+// It says once whether it can.
+func (p *place) serve(starter <-chan func(), ready chan<- error) {
+	err := p.onOwnThread(func() error {
+		ready <- nil
 		for f := range starter {
-			if err != nil {
-				// Open has run functions there before: it can't fail now.
-				panic(fmt.Sprintf("enter the namespace of the %v: %v", p.end, err))
-			}
 			f()
 		}
 		return nil
 	})
+	if err != nil {
+		ready <- err
+	}
 }
 
 // Close takes the lab down: processes of Start are killed, the link and the
