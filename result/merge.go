@@ -209,8 +209,21 @@ func way(sender, receiver *Half) *Figures {
 	if receiver != nil {
 		f.ReceivedBytes = receiver.grown(func(s *Sample) []uint64 { return s.Received })
 		f.ReceiveCalls = receiver.grown(func(s *Sample) []uint64 { return s.ReceiveCalls })
+		f.Window = receiver.window()
 	}
 	return &f
+}
+
+// window is the mean of the windows that the streams offered at the end; nil when
+// one's isn't known.
+func (h *Half) window() *float64 {
+	_, closing := h.edges()
+	total := sum(h.width(), func(i int) *uint64 { return now(closing, sockopt.RcvWnd, i) })
+	if total == nil || h.width() == 0 {
+		return nil
+	}
+	mean := float64(*total) / float64(h.width())
+	return &mean
 }
 
 // rtt gathers the streams' round-trip times at the window's end.
@@ -295,6 +308,7 @@ func (s *Summary) add(d *Figures) {
 	}
 	s.RTT = s.RTT.with(d.RTT)
 	if first {
+		s.Window = d.Window
 		s.StartSkew, s.StopSkew = d.StartSkew, d.StopSkew
 		s.Datagrams = d.Datagrams // UDP_STREAM goes one way
 	}

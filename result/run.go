@@ -162,6 +162,7 @@ type Figures struct {
 	SegmentsOut      *uint64           `json:"segments_out" doc:"segments with payload sent, retransmits included"`
 	RTOEvents        *uint64           `json:"rto_events" doc:"retransmission time-outs"`
 	RTT              *RTT              `json:"rtt_us" doc:"the sending end's round-trip times, microseconds, over the streams at the window's end"`
+	Window           *float64          `json:"receive_window_bytes" doc:"window that the receiving end offered at the end, mean of the streams"`
 	SendCalls        *uint64           `json:"send_calls" doc:"send calls that moved bytes, inside the sender's window"`
 	ReceiveCalls     *uint64           `json:"receive_calls" doc:"receive calls that moved bytes, inside the receiver's window"`
 	StartSkew        *float64          `json:"start_skew_seconds" doc:"how much later the sender's window opened than the receiver's, by one clock"`

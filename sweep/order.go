@@ -2,7 +2,8 @@ package sweep
 
 import (
 	"math/rand/v2"
-	"slices"
+
+	"gperf/stats/sample"
 )
 
 // A Slot is one trial that is to be run.
@@ -12,7 +13,6 @@ type Slot struct {
 
 // Schedule is the order of all trials, the same for the same seed.
 func (s *Spec) Schedule(cells int) []Slot {
-	random := rand.New(rand.NewPCG(s.Seed, uint64(cells)))
 	var slots []Slot
 	switch s.Order {
 	case Sequential:
@@ -27,6 +27,7 @@ func (s *Spec) Schedule(cells int) []Slot {
 				slots = append(slots, Slot{c, round})
 			}
 		}
+		random := rand.New(rand.NewPCG(s.Seed, uint64(cells)))
 		random.Shuffle(len(slots), func(i, j int) { slots[i], slots[j] = slots[j], slots[i] })
 		// A cell's trials are numbered in the order in which they run.
 		next := make([]int, cells)
@@ -35,25 +36,24 @@ func (s *Spec) Schedule(cells int) []Slot {
 			slots[i].Round = next[slots[i].Cell]
 		}
 	default:
-		order := make([]int, cells)
-		for c := range order {
-			order[c] = c
-		}
-		for round := 1; round <= s.Trials; round++ {
-			switch {
-			case cells != 2:
-				random.Shuffle(cells, func(i, j int) { order[i], order[j] = order[j], order[i] })
-			case round%2 == 1:
-				if random.IntN(2) == 1 {
-					slices.Reverse(order)
-				}
-			default: // the second half of a block mirrors the first: ABBA or BAAB
-				slices.Reverse(order)
-			}
+		for i, order := range s.rounds(cells) {
 			for _, c := range order {
-				slots = append(slots, Slot{c, round})
+				slots = append(slots, Slot{c, i + 1})
 			}
 		}
 	}
 	return slots
+}
+
+// rounds are the cells in the order of each round: two of them in blocks that mirror
+// themselves, so that a drift hits both alike.
+func (s *Spec) rounds(cells int) [][]int {
+	if cells != 2 {
+		return sample.Rounds(cells, s.Trials, s.Seed)
+	}
+	var rounds [][]int
+	for _, order := range sample.ABBA(s.Trials, s.Seed) {
+		rounds = append(rounds, order[:])
+	}
+	return rounds
 }

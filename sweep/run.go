@@ -3,13 +3,10 @@ package sweep
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"gperf/result"
+	"gperf/stats/sample"
 	"gperf/trials"
 )
 
@@ -70,7 +67,7 @@ func (s *Sweep) Run(ctx context.Context) (Outcome, error) {
 		done[Slot{p.Index, p.Trial}] = true
 		if p.Value != nil {
 			values[p.Index] = append(values[p.Index], *p.Value)
-			precise[p.Index] = precise[p.Index] || s.Spec.UntilPrecise > 0 && isPrecise(values[p.Index], s.Spec.UntilPrecise)
+			precise[p.Index] = precise[p.Index] || s.Spec.isPrecise(values[p.Index])
 		}
 	}
 	for i, slot := range slots {
@@ -120,7 +117,7 @@ func (s *Sweep) Run(ctx context.Context) (Outcome, error) {
 			continue
 		}
 		values[slot.Cell] = append(values[slot.Cell], headline(r))
-		precise[slot.Cell] = s.Spec.UntilPrecise > 0 && isPrecise(values[slot.Cell], s.Spec.UntilPrecise)
+		precise[slot.Cell] = s.Spec.isPrecise(values[slot.Cell])
 	}
 	if known > 0 {
 		o.Overhead = beyond / time.Duration(known)
@@ -154,17 +151,11 @@ func headline(r *result.Run) float64 {
 	return 0
 }
 
-// isPrecise reports whether there are enough values at one of the looks, and whether
-// the mean's 95 % interval is narrow enough then.
-func isPrecise(values []float64, share float64) bool {
-	n := len(values)
-	if n < FewestPrecise || (n-FewestPrecise)%PreciseStep != 0 {
+// isPrecise reports whether this is a look at which the mean is known well enough.
+func (s *Spec) isPrecise(values []float64) bool {
+	if s.UntilPrecise == 0 {
 		return false
 	}
-	mean, sd := stat.MeanStdDev(values, nil)
-	if mean <= 0 {
-		return false
-	}
-	t := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975)
-	return t*sd/math.Sqrt(float64(n))/mean <= share
+	stop := sample.Stopper{First: FewestPrecise, Every: PreciseStep, Most: s.MaxTrials, Width: s.UntilPrecise}
+	return stop.Due(len(values)) && stop.One(values, 0).Stop
 }

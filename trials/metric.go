@@ -113,7 +113,10 @@ func MetricNames() []string {
 }
 
 // Doc says in a few words what a metric is, empty for a path.
-func (m *Metric) Doc() string { return m.doc }
+func (m Metric) Doc() string { return m.doc }
+
+// Same reports whether two metrics are one figure under whatever names.
+func (m Metric) Same(o Metric) bool { return m.fold == o.fold && slices.Equal(m.paths, o.paths) }
 
 // LookupMetric returns the metric of that short name, or of that path in the
 // document (summary.cpu.server.total_percent). A name may be followed by :higher

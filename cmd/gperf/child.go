@@ -15,6 +15,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"gperf/lab"
+	"gperf/sockopt"
 )
 
 // A child is the server that a client without a host starts: a process of its
@@ -26,16 +29,21 @@ type child struct {
 	done   chan error
 }
 
-// startServer starts it on a free port of loopback and returns when it's ready.
+// startServer starts it on a free port of loopback or, if there is a lab, at its
+// server's end on every address and the usual ports, and returns when it's ready.
 // It also ends when this process does.
-func startServer() (*child, error) {
+func startServer(in *lab.Lab) (*child, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	c := &child{done: make(chan error, 1)}
+	args := []string{"gperf", "server", "--listen", "127.0.0.1:0", "--netperf", netperfOff}
+	if in != nil {
+		args = []string{"gperf", "server"}
+	}
 	c.cmd = &exec.Cmd{
-		Path: path, Args: []string{"gperf", "server", "--listen", "127.0.0.1:0", "--netperf", netperfOff},
+		Path: path, Args: args,
 		Stderr: &c.stderr,
 		SysProcAttr: &syscall.SysProcAttr{
 			Pdeathsig: syscall.SIGKILL,
@@ -52,7 +60,11 @@ func startServer() (*child, error) {
 		// The death signal comes when the thread that forked ends: it has to
 		// live as long as the child.
 		runtime.LockOSThread()
-		err := c.cmd.Start()
+		start := c.cmd.Start
+		if in != nil {
+			start = func() error { return in.Start(sockopt.Server, c.cmd) }
+		}
+		err := start()
 		started <- err
 		if err == nil {
 			<-read // Wait closes the pipe

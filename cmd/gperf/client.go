@@ -84,7 +84,7 @@ func runClient(c *cli.Context, options []option[clientOptions]) error {
 // run runs the test against host, or against a server of its own.
 func (o *clientOptions) run(ctx context.Context, host string, stderr io.Writer) *result.Run {
 	if host == "" {
-		child, err := startServer()
+		child, err := startServer(nil)
 		if err != nil {
 			r := client.NewRun(o.Build, o.Labels)
 			r.Plan = o.Plan

@@ -316,7 +316,7 @@ func TestBashCompletion(t *testing.T) {
 		words string // as bash cuts them, with one blank between
 		want  string
 	}{
-		{"gperf s", "server show"},
+		{"gperf s", "server sweep show"},
 		{"gperf --v", "--version"},
 		{"gperf client --nod", "--nodelay"},
 		{"gperf client --test ", "TCP_STREAM TCP_MAERTS TCP_RR"},

@@ -81,6 +81,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if errors.As(err, &s) {
 		status = s.status
 	}
+	if errors.Is(err, errSilent) {
+		return status // whoever failed has said so
+	}
 	fmt.Fprintf(stderr, "gperf: %s\n", printable(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	return status
 }
@@ -158,7 +161,7 @@ func newApp(args []string, stdout, stderr io.Writer) *cli.App {
 		Action: func(c *cli.Context) error {
 			return usage("unknown command %q (see gperf --help)", c.Args().First())
 		},
-		Commands: append([]*cli.Command{clientCommand(args), serverCommand(), showCommand(), probeCommand()}, personalityCommands()...),
+		Commands: append([]*cli.Command{clientCommand(args), serverCommand(), sweepCommand(), labCommand(), showCommand(), probeCommand()}, personalityCommands()...),
 	}
 	for _, c := range app.Commands {
 		c.HideHelp = true

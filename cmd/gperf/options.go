@@ -186,17 +186,20 @@ func clientFlags() []option[clientOptions] {
 		{name: "output", alias: "o", value: "FILE", category: catOutput, usage: "write the result to FILE instead of stdout",
 			apply: func(t *o, s string) error { t.output = s; return nil }},
 		{name: "label", value: "K=V", category: catOutput, usage: "put a label into the result; may be repeated",
-			apply: func(t *o, s string) error {
-				key, value, ok := strings.Cut(s, "=")
-				if !ok || key == "" {
-					return errors.New("want KEY=VALUE")
-				}
-				t.Labels[key] = value
-				return nil
-			}},
+			apply: func(t *o, s string) error { return parseLabel(t.Labels, s) }},
 		{name: "quiet", category: catOutput, isBool: true, usage: "no progress on stderr",
 			apply: func(t *o, s string) error { return parseBool(&t.quiet, s) }},
 	}...)
+}
+
+// parseLabel reads KEY=VALUE into labels.
+func parseLabel(labels map[string]string, s string) error {
+	key, value, ok := strings.Cut(s, "=")
+	if !ok || key == "" {
+		return errors.New("want KEY=VALUE")
+	}
+	labels[key] = value
+	return nil
 }
 
 // knobOption is the flag of one knob.

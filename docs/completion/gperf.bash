@@ -6,7 +6,7 @@ _gperf() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		mapfile -t COMPREPLY < <(compgen -W "client server show probe netperf netserver help --help --version" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "client server sweep lab show probe netperf netserver help --help --version" -- "$cur")
 		return
 	fi
 	# bash cuts --flag=value into three words.
@@ -68,6 +68,55 @@ _gperf() {
 	server/--listen | server/--data-ports | server/--allow | server/--max-streams | server/--max-duration | server/--max-tests | server/--max-memory | server/--netperf | server/--netns)
 		return
 		;;
+	sweep/--order)
+		mapfile -t COMPREPLY < <(compgen -W "interleaved random sequential" -- "$cur")
+		return
+		;;
+	sweep/--lab)
+		mapfile -t COMPREPLY < <(compgen -W "loopback veth" -- "$cur")
+		return
+		;;
+	sweep/--preset)
+		mapfile -t COMPREPLY < <(compgen -W "nodelay-coalescing small-rcvbuf splice-mtu trials tso" -- "$cur")
+		return
+		;;
+	sweep/-f)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	sweep/--output | sweep/-o)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	sweep/--test | sweep/-t)
+		mapfile -t COMPREPLY < <(compgen -W "TCP_STREAM TCP_MAERTS TCP_RR TCP_CRR TCP_CC UDP_STREAM UDP_RR" -- "$cur")
+		return
+		;;
+	sweep/--send)
+		mapfile -t COMPREPLY < <(compgen -W "write sendfile splice vmsplice zerocopy" -- "$cur")
+		return
+		;;
+	sweep/--receive)
+		mapfile -t COMPREPLY < <(compgen -W "read discard splice zerocopy" -- "$cur")
+		return
+		;;
+	sweep/--secret-file)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	sweep/--axis | sweep/--trials | sweep/--until-precise | sweep/--max-trials | sweep/--seed | sweep/--cooldown | sweep/--hook-before | sweep/--hook-after | sweep/--label | sweep/--duration | sweep/-d | sweep/--warmup | sweep/--interval | sweep/-i | sweep/--bytes | sweep/--transactions | sweep/--rate | sweep/--threads | sweep/--cpu | sweep/--streams | sweep/-P | sweep/--message-size | sweep/-m | sweep/--receive-size | sweep/--request-size | sweep/--response-size | sweep/--burst | sweep/--response-timeout | sweep/--pipe-size | sweep/--splice-flags | sweep/--chunk | sweep/--sndbuf | sweep/--rcvbuf | sweep/--mss | sweep/--congestion | sweep/--notsent-lowat | sweep/--window-clamp | sweep/--user-timeout | sweep/--pacing-rate | sweep/--tos | sweep/--priority | sweep/--mark | sweep/--busy-poll | sweep/--bind-device | sweep/--mtu-discover | sweep/--fastopen | sweep/--linger | sweep/--rcvlowat | sweep/--incoming-cpu | sweep/--sockopt | sweep/--bind | sweep/--connect-timeout)
+		return
+		;;
+	lab/--lab)
+		mapfile -t COMPREPLY < <(compgen -W "loopback veth" -- "$cur")
+		return
+		;;
+	lab/--set)
+		return
+		;;
 	show/--format)
 		mapfile -t COMPREPLY < <(compgen -W "text json jsonl csv keyval gobench hgrm hdr" -- "$cur")
 		return
@@ -87,6 +136,15 @@ _gperf() {
 		;;
 	server/-*)
 		mapfile -t COMPREPLY < <(compgen -W "--allow --data-ports --help --listen --max-duration --max-memory --max-streams --max-tests --netns --netperf --once --port-file --secret-file --verbose" -- "$cur")
+		;;
+	sweep/-*)
+		mapfile -t COMPREPLY < <(compgen -W "--allow-clamp --axis --bidir --bind --bind-device --burst --busy-poll --bytes --chunk --congestion --connect-timeout --cooldown --cork --cpu --dry-run --duration --fastopen --force-buffers --help --hook-after --hook-before --incoming-cpu --interval --keep --keepalive --lab --label --linger --mark --max-trials --message-size --more --mptcp --mss --mtu-discover --nodelay --notsent-lowat --order --output --pacing-rate --pipe-size --preset --priority --quickack --quiet --rate --rcvbuf --rcvlowat --receive --receive-size --request-size --response-size --response-timeout --resume --secret-file --seed --send --sndbuf --sockopt --splice-flags --streams --test --threads --tos --transactions --trials --until-precise --user-timeout --verify --warmup --window-clamp -4 -6 -P -d -f -i -m -o -t" -- "$cur")
+		;;
+	sweep/*)
+		mapfile -t COMPREPLY < <(compgen -A hostname -- "$cur")
+		;;
+	lab/-*)
+		mapfile -t COMPREPLY < <(compgen -W "--help --lab --set" -- "$cur")
 		;;
 	show/-*)
 		mapfile -t COMPREPLY < <(compgen -W "--format --help --json --output -J -o" -- "$cur")

@@ -45,7 +45,7 @@ type folder struct {
 // package imports only from tiers below its own. A folder needn't exist yet.
 var layout = [][]folder{
 	{{"bench", []string{unixPkg}}, {"cmd/...", []string{cliPkg, termPkg, unixPkg}}},
-	{{"lab", []string{netlink, netns, unixPkg}}, {"sweep", []string{gonumStat, yamlPkg}}, {"presets", nil}, {"compare", nil}, {"report", nil}},
+	{{"lab", []string{netlink, netns, unixPkg}}, {"sweep", []string{yamlPkg}}, {"presets", nil}, {"compare", nil}, {"report", nil}},
 	{{"trials", nil}},
 	{{"netperf", []string{hdrPkg, unixPkg}}},
 	{{"netperf/output", []string{unixPkg}}},
