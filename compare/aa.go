@@ -101,6 +101,8 @@ func AA(set *trials.Set, a, b Side, o Options) (*AAReport, error) {
 func (r *AAReport) conclusion() string {
 	n := len(r.Cells)
 	switch {
+	case !r.told():
+		return fmt.Sprintf("%d check%s: too few trials to find any difference", n, plural(n))
 	case r.Failed == 0:
 		return fmt.Sprintf("%d check%s: no difference was found where there is none", n, plural(n))
 	case n == 1:
@@ -139,14 +141,18 @@ func (m *measurer) deal(all []*trials.Trial) [2]sample.Side {
 // Status is 1 if the set-up isn't sound, 125 if no cell had enough trials to tell,
 // else 0.
 func (r *AAReport) Status() int {
-	told := slices.ContainsFunc(r.Cells, func(c *AACell) bool { return c.Comparison.Reason != sample.FewTrials })
 	switch {
 	case !r.Sound:
 		return StatusRegression
-	case !told:
+	case !r.told():
 		return StatusInconclusive
 	}
 	return 0
+}
+
+// told reports whether any cell had enough trials to find a difference.
+func (r *AAReport) told() bool {
+	return slices.ContainsFunc(r.Cells, func(c *AACell) bool { return c.Comparison.Reason != sample.FewTrials })
 }
 
 // Write prints the report.

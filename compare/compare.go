@@ -144,32 +144,37 @@ func (r *Report) setMetric(set *trials.Set, a, b Side, name string) error {
 	if name == "" {
 		names = []string{"throughput", "transactions"}
 	}
-	var missing string
+	for _, s := range []*Side{&a, &b} {
+		if !slices.ContainsFunc(s.Trials, (*trials.Trial).OK) {
+			return fmt.Errorf("%s: all %d trials failed: %s", s.Name, len(s.Trials), cmp.Or(s.Trials[0].Why, "no reason given"))
+		}
+	}
+	var missing []string
 	for _, name := range names {
 		i := set.Index(name)
 		if i < 0 {
 			return fmt.Errorf("metric %q was not read", name)
 		}
-		missing = ""
-		for _, s := range []*Side{&a, &b} {
-			if !slices.ContainsFunc(s.Trials, func(t *trials.Trial) bool { _, ok := t.Value(i); return ok && t.OK() }) {
-				missing = s.Name
-				if ok := slices.ContainsFunc(s.Trials, (*trials.Trial).OK); !ok {
-					return fmt.Errorf("%s: all %d trials failed: %s", s.Name, len(s.Trials), cmp.Or(s.Trials[0].Why, "no reason given"))
-				}
-				break
-			}
+		knows := func(s *Side) bool {
+			return slices.ContainsFunc(s.Trials, func(t *trials.Trial) bool { _, ok := t.Value(i); return ok && t.OK() })
 		}
-		if missing == "" {
+		switch of, than := knows(&a), knows(&b); {
+		case of && than:
 			r.metric = set.Metrics[i]
 			r.Metric, r.Unit, r.Better = name, r.metric.Unit, r.metric.Better
 			if r.Better == "" {
 				return fmt.Errorf("%s is better neither higher nor lower: say %s:higher or %s:lower", name, name, name)
 			}
 			return nil
+		case of:
+			missing = append(missing, "only A has "+name)
+		case than:
+			missing = append(missing, "only B has "+name)
+		default:
+			missing = append(missing, "no trial has "+name)
 		}
 	}
-	return fmt.Errorf("%s: no trial has a value of %s", missing, strings.Join(names, " or "))
+	return errors.New("A and B have nothing to compare: " + strings.Join(missing, ", "))
 }
 
 func (s *Side) report() SideReport {
@@ -426,7 +431,7 @@ func (m *measurer) explain(r *Report, pairs []*pair) {
 		a, b := m.samples(pairs[i].a), m.samples(pairs[i].b)
 		covariates := map[string][2][]float64{}
 		for k, metric := range m.set.Metrics {
-			if k == m.metric {
+			if metric.Same(m.set.Metrics[m.metric]) {
 				continue
 			}
 			of, ok := valuesIn(a, k)

@@ -200,8 +200,8 @@ func TestErrors(t *testing.T) {
 		want       string
 	}{
 		{"no common cell", small.lines(), other.lines(), Options{}, "A and B have no cell in common: rcvbuf is 8K, 16K, 32K, 64K, auto in A, 1M, 2M in B (--by AXES chooses by what cells are matched)"},
-		{"other figures", small.lines(), rr, Options{}, "old.jsonl: no trial has a value of throughput or transactions"},
-		{"one of them", small.lines(), small.lines(), Options{Metric: "p99"}, "old.jsonl: no trial has a value of p99"},
+		{"other figures", small.lines(), rr, Options{}, "A and B have nothing to compare: only A has throughput, only B has transactions"},
+		{"one of them", small.lines(), small.lines(), Options{Metric: "p99"}, "A and B have nothing to compare: no trial has p99"},
 		{"not read", small.lines(), small.lines(), Options{Metric: "p50"}, `metric "p50" was not read`},
 		{"neither way", strings.ReplaceAll(small.lines(), `"rto_events":0`, `"limited":{"busy_percent":1}`), strings.ReplaceAll(small.lines(), `"rto_events":0`, `"limited":{"busy_percent":1}`), Options{Metric: "busy"}, "busy is better neither higher nor lower: say busy:higher or busy:lower"},
 		{"all failed", small.lines(), gone.lines(), Options{}, "new.jsonl: all 2 trials failed: no answer"},

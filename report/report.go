@@ -210,7 +210,7 @@ func (t *Table) remark(set *trials.Set) {
 		case known == 0:
 			t.notes = append(t.notes, fmt.Sprintf("no trial has a value of %s", m.Name))
 		case unknown > 0:
-			t.notes = append(t.notes, fmt.Sprintf("%d trials have no value of %s", unknown, m.Name))
+			t.notes = append(t.notes, fmt.Sprintf("%d trial%s without a value of %s", unknown, plural(unknown), m.Name))
 		}
 	}
 }
@@ -385,6 +385,30 @@ func printed(w io.Writer, format string, width int, caption string, g *grid.Grid
 	return err
 }
 
+// dropEmpty drops the columns in which no line has anything.
+func dropEmpty(g *grid.Grid) {
+	for j := len(g.Head[0]) - 1; j >= 0; j-- {
+		if slices.ContainsFunc(g.Body, func(line []string) bool { return line[j] != "" }) {
+			continue
+		}
+		for _, lines := range [][][]string{g.Head, g.Body} {
+			for i := range lines {
+				lines[i] = slices.Delete(lines[i], j, j+1)
+			}
+		}
+		right := map[int]bool{}
+		for k := range g.Right {
+			switch {
+			case k < j:
+				right[k] = true
+			case k > j:
+				right[k-1] = true
+			}
+		}
+		g.Right = right
+	}
+}
+
 // long has a line for each cell and value.
 func (t *Table) long() *grid.Grid {
 	head := slices.Concat(t.Rows, t.Cols, []string{
@@ -481,5 +505,6 @@ func (t *Table) Detail(w io.Writer, set *trials.Set, format string, width int) e
 		return g.Separated(w, '\t')
 	}
 	g.Keys = 0
+	dropEmpty(g)
 	return printed(w, format, max(width, 1<<20), "", g, t.notes)
 }

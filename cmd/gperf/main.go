@@ -161,7 +161,7 @@ func newApp(args []string, stdout, stderr io.Writer) *cli.App {
 		Action: func(c *cli.Context) error {
 			return usage("unknown command %q (see gperf --help)", c.Args().First())
 		},
-		Commands: append([]*cli.Command{clientCommand(args), serverCommand(), sweepCommand(), labCommand(), showCommand(), probeCommand()}, personalityCommands()...),
+		Commands: append([]*cli.Command{clientCommand(args), serverCommand(), sweepCommand(), labCommand(), tableCommand(), compareCommand(args), showCommand(), probeCommand()}, personalityCommands()...),
 	}
 	for _, c := range app.Commands {
 		c.HideHelp = true

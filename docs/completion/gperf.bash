@@ -6,7 +6,7 @@ _gperf() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		mapfile -t COMPREPLY < <(compgen -W "client server sweep lab show probe netperf netserver help --help --version" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "client server sweep lab table compare show probe netperf netserver help --help --version" -- "$cur")
 		return
 	fi
 	# bash cuts --flag=value into three words.
@@ -117,6 +117,42 @@ _gperf() {
 	lab/--set)
 		return
 		;;
+	table/--value)
+		mapfile -t COMPREPLY < <(compgen -W "throughput transactions latency p50 p90 p99 p999 latency-max connect lost-transactions lost jitter retransmits retransmit-share rtos reorderings rtt rtt-max client-cpu server-cpu client-softirq server-softirq client-thread server-thread client-steal server-steal demand client-demand server-demand transaction-demand bytes-per-segment messages-per-segment window busy rwnd-limited sndbuf-limited blocked client-run-queue-wait server-run-queue-wait duration setup stalls" -- "$cur")
+		return
+		;;
+	table/--format)
+		mapfile -t COMPREPLY < <(compgen -W "text markdown csv tsv" -- "$cur")
+		return
+		;;
+	table/--output | table/-o)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	table/--rows | table/--cols | table/--where)
+		return
+		;;
+	compare/--metric)
+		mapfile -t COMPREPLY < <(compgen -W "throughput transactions latency p50 p90 p99 p999 latency-max connect lost-transactions lost jitter retransmits retransmit-share rtos reorderings rtt rtt-max client-cpu server-cpu client-softirq server-softirq client-thread server-thread client-steal server-steal demand client-demand server-demand transaction-demand bytes-per-segment messages-per-segment window busy rwnd-limited sndbuf-limited blocked client-run-queue-wait server-run-queue-wait duration setup stalls" -- "$cur")
+		return
+		;;
+	compare/--correct)
+		mapfile -t COMPREPLY < <(compgen -W "bh holm" -- "$cur")
+		return
+		;;
+	compare/--format)
+		mapfile -t COMPREPLY < <(compgen -W "text markdown json" -- "$cur")
+		return
+		;;
+	compare/--output | compare/-o)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	compare/-a | compare/-b | compare/--where | compare/--by | compare/--threshold | compare/--alpha | compare/--power)
+		return
+		;;
 	show/--format)
 		mapfile -t COMPREPLY < <(compgen -W "text json jsonl csv keyval gobench hgrm hdr" -- "$cur")
 		return
@@ -145,6 +181,12 @@ _gperf() {
 		;;
 	lab/-*)
 		mapfile -t COMPREPLY < <(compgen -W "--help --lab --set" -- "$cur")
+		;;
+	table/-*)
+		mapfile -t COMPREPLY < <(compgen -W "--cols --detail --format --help --output --rows --value --where -o" -- "$cur")
+		;;
+	compare/-*)
+		mapfile -t COMPREPLY < <(compgen -W "--aa --alpha --bisect --by --correct --format --help --metric --output --power --threshold --where -a -b -o" -- "$cur")
 		;;
 	show/-*)
 		mapfile -t COMPREPLY < <(compgen -W "--format --help --json --output -J -o" -- "$cur")
