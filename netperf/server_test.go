@@ -432,6 +432,28 @@ func TestOmniTests(t *testing.T) {
 	c.gone()
 }
 
+// A client that goes with data unread resets its connection: an end like another.
+func TestResetIsAnEnd(t *testing.T) {
+	t.Parallel()
+	c := call(t, serve(t, &Server{}, server.Config{}))
+	for _, direction := range []wire.Direction{both, toServer, fromServer} {
+		data := c.data(c.ask(omni(t, direction, nil)), "tcp4", "127.0.0.1")
+		if direction == fromServer {
+			_, _ = io.ReadFull(data, make([]byte, 1))
+		} else if _, err := data.Write(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if direction == both {
+			_, _ = io.ReadFull(data, make([]byte, 1))
+		}
+		_ = data.(*net.TCPConn).SetLinger(0)
+		_ = data.Close()
+		if got := c.results(wire.Layout27); direction == both && got.TransReceived != 1 || direction == fromServer && got.BytesSent == 0 {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
 // Messages that are no tests, and those that nobody knows, leave the connection as
 // it is.
 func TestOtherMessages(t *testing.T) {
