@@ -446,3 +446,37 @@ func TestNetperfSignals(t *testing.T) {
 	// Its place at the server is free again, whatever ended a client.
 	s.netperf("-l", "-5", "-t", "TCP_RR").run().good(t)
 }
+
+// gperf is netperf and netserver by the name of the link, wherever it is, and by its
+// first argument.
+func TestPersonalities(t *testing.T) {
+	t.Parallel()
+	dir, err := personalities()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"netperf", "netserver"} {
+		for _, argv := range [][]string{{filepath.Join(dir, name)}, {gperf, name}} {
+			r := newCommand(t, nil, append(argv, "-V")...).run()
+			r.good(t)
+			if r.stdout != "Netperf version 2.7.1\n" {
+				t.Errorf("%v: stdout %q", argv, r.stdout)
+			}
+			r = newCommand(t, nil, append(argv, "-h")...).run()
+			r.ended(t, 1)
+			if !strings.HasPrefix(r.stderr, "\nUsage: "+name+" ") || r.stdout != "" {
+				t.Errorf("%v: stdout %q, stderr %q", argv, r.stdout, r.stderr)
+			}
+			r = newCommand(t, nil, append(argv, "-Q")...).run()
+			r.ended(t, 1)
+			if !strings.HasPrefix(r.stderr, name+": invalid option -- 'Q'\n") {
+				t.Errorf("%v: stderr %q", argv, r.stderr)
+			}
+		}
+	}
+	ns := netnstest.New(t)
+	newCommand(t, ns, gperf, "netserver").run().good(t)
+	transacts(t, ns, "127.0.0.1", netperfPort)
+	newCommand(t, ns, gperf, "netperf", "-t", "TCP_RR", "-l", "-5").run().good(t)
+	run(t, place{ns: ns}, append([]string{"127.0.0.1:12865", "-J"}, quick("TCP_STREAM")...)...).mustComplete(t)
+}
