@@ -28,10 +28,13 @@ const variable = "GPERF_LAB_PARENT"
 // It makes the namespace with CAP_SYS_ADMIN and CAP_NET_ADMIN, and else in a
 // new user namespace, in which the caller is root (user_namespaces(7)).
 //
-// Call it before the program has started anything. Signals that ask a process
-// to end, stop or continue are passed on. The process inside dies with this one
-// (PR_SET_PDEATHSIG in prctl(2)), and what it leaves running dies with it.
+// Call it before the program has started anything or written to stdout. Signals
+// that ask a process to end, stop or continue are passed on. The process inside
+// dies with this one (PR_SET_PDEATHSIG in prctl(2)), and what it leaves running
+// dies with it. For that there is a third process of the program, which doesn't
+// return from Enter.
 func Enter(kind Kind) (status int, inside bool, err error) {
+	guardIfAsked()
 	if err := kind.check(); err != nil {
 		return 0, false, err
 	}
@@ -70,7 +73,7 @@ func enteredBy(own string) bool {
 	pid, outer, ok := strings.Cut(os.Getenv(variable), " ")
 	_ = os.Unsetenv(variable)
 	if ok && pid == strconv.Itoa(os.Getppid()) && outer != own {
-		inside.yes = true
+		inside.yes, inside.from = true, outer
 	}
 	return inside.yes
 }
@@ -91,15 +94,16 @@ func privileged() bool {
 type outer struct {
 	pid      int
 	terminal bool         // it has the terminal's foreground
+	shared   bool         // it is in our own process group
 	group    int          // our own process group
 	before   map[int]bool // children that we had already
 	signals  chan os.Signal
 }
 
-// passedOn are the signals that the outer process passes on. The process
-// inside has a process group of its own, so that a terminal's signals come once
-// and not a second time by way of the outer one. Those that a terminal sends to
-// a group (true) go to the whole of that one.
+// passedOn are the signals that the outer process passes on. The process inside
+// has a process group of its own, so that signals to our group come once and
+// not a second time by way of us. Those that a terminal sends to a group (true)
+// go to the whole of that one.
 var passedOn = map[os.Signal]bool{
 	unix.SIGHUP: true, unix.SIGINT: true, unix.SIGQUIT: true, unix.SIGTSTP: true, unix.SIGWINCH: true,
 	unix.SIGTERM: false, unix.SIGUSR1: false, unix.SIGUSR2: false,
@@ -126,11 +130,14 @@ func start(own string) (*outer, error) {
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
 	}
 	o := &outer{group: unix.Getpgrp(), before: map[int]bool{}, signals: make(chan os.Signal, 16)}
-	// A program that reads the terminal has to be in its foreground. Not if
-	// stdout goes elsewhere: then that may be a pager, which needs it more.
-	if foreground(os.Stdin) == o.group && foreground(os.Stdout) == o.group {
-		o.terminal = true
-		cmd.SysProcAttr.Foreground, cmd.SysProcAttr.Ctty = true, int(os.Stdin.Fd())
+	// A program that reads the terminal has to be in its foreground group. If
+	// our output goes elsewhere, that may be a pager, which has to be there
+	// too: then it stays in our group, with us.
+	if foreground(os.Stdin) == o.group {
+		o.terminal = foreground(os.Stdout) == o.group
+		o.shared = !o.terminal
+		cmd.SysProcAttr.Setpgid = o.terminal
+		cmd.SysProcAttr.Foreground, cmd.SysProcAttr.Ctty = o.terminal, int(os.Stdin.Fd())
 	}
 	for _, pid := range children() {
 		o.before[pid] = true
@@ -165,6 +172,9 @@ func (o *outer) wait() (int, error) {
 			to := o.pid
 			if passedOn[s] {
 				to = -o.pid
+				if o.shared {
+					continue // the terminal has sent it there as well
+				}
 			}
 			_ = unix.Kill(to, s.(unix.Signal)) // it may have ended just now
 		}
@@ -200,7 +210,9 @@ func (o *outer) stop() {
 	if foreground(os.Stdin) == o.group {
 		o.takeTerminal(o.pid)
 	}
-	_ = unix.Kill(-o.pid, unix.SIGCONT)
+	if !o.shared {
+		_ = unix.Kill(-o.pid, unix.SIGCONT)
+	}
 }
 
 // takeTerminal makes a process group the foreground one of the terminal, if the

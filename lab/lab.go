@@ -73,6 +73,9 @@ type Lab struct {
 	link   link     // what the link is made of
 	force  []*held  // the plain settings in force, in the order in which they were set
 	relay  *relay   // nil unless the link is gperf's own
+
+	starting sync.Mutex
+	guard    *guard // nil until Start needs it
 }
 
 // A place is a namespace of a lab.
@@ -395,9 +398,8 @@ func (p *place) onOwnThread(f func() error) error {
 }
 
 // Start starts cmd in the namespace of an end, as cmd.Start does; the caller
-// waits for it. The process is killed when this one ends, however it ends, and
-// by Close. Processes that it starts itself are killed when the lab's outer
-// process sees this one end.
+// waits for it. It and all that it starts itself are killed when this process
+// ends, however it ends, and by Close.
 func (l *Lab) Start(end sockopt.End, cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -405,9 +407,21 @@ func (l *Lab) Start(end sockopt.End, cmd *exec.Cmd) error {
 	// The signal comes when the thread that forked ends, so that one has to
 	// live as long as the lab.
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	if err := l.ensureGuard(); err != nil {
+		return err
+	}
 	started := make(chan error, 1)
 	l.place(end).starter <- func() { started <- cmd.Start() }
 	return <-started
+}
+
+func (l *Lab) ensureGuard() (err error) {
+	l.starting.Lock()
+	defer l.starting.Unlock()
+	if l.guard == nil {
+		l.guard, err = startGuard(l.places)
+	}
+	return err
 }
 
 // serve runs functions on a thread in the namespace until the channel closes.
@@ -435,6 +449,9 @@ func (l *Lab) Close() error {
 			close(p.starter)
 			p.starter = nil
 		}
+	}
+	if l.guard != nil {
+		errs = append(errs, l.guard.end())
 	}
 	errs = append(errs, l.undo(nil))
 	switch {
@@ -485,7 +502,8 @@ func onThread(f func() error) error {
 // inside says whether Enter has found this process to be one that it started.
 var inside struct {
 	sync.Mutex
-	yes bool
+	yes  bool
+	from string // the namespace that it was entered from
 }
 
 func isInside() bool {

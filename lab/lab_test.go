@@ -244,6 +244,23 @@ func TestEnterRefuses(t *testing.T) {
 	}
 }
 
+// A guard kills all that is in its namespace. A process that isn't in a lab
+// mustn't become one, whatever its environment says.
+func TestGuardRefuses(t *testing.T) {
+	own, err := namespaceID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range []string{fmt.Sprint(os.Getpid(), " ", own), "1 net:[1]", fmt.Sprint(os.Getpid()), ""} {
+		cmd := program(t, Loopback, "argue")
+		cmd.Env = append(cmd.Env, guardVariable+"="+value)
+		out, err := cmd.CombinedOutput()
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 || !bytes.Contains(out, []byte(guardVariable)) {
+			t.Errorf("%s=%q: ended by %v, said %q", guardVariable, value, err, out)
+		}
+	}
+}
+
 // host is what a lab could change of the machine.
 func host(t *testing.T) map[string]string {
 	t.Helper()
@@ -317,19 +334,16 @@ func TestNothingIsLeft(t *testing.T) {
 		name   string
 		end    func(t *testing.T, outer *exec.Cmd, stdin io.Closer, inside int)
 		status int // -1: killed
-		// Only what the process inside has started itself dies at once with
-		// both; the background of that is killed by the outer process.
-		background bool
 	}{
-		{"its end", func(_ *testing.T, _ *exec.Cmd, stdin io.Closer, _ int) { _ = stdin.Close() }, 0, true},
-		{"SIGINT", func(_ *testing.T, outer *exec.Cmd, _ io.Closer, _ int) { _ = outer.Process.Signal(os.Interrupt) }, 128 + 2, true},
-		{"SIGTERM", func(_ *testing.T, outer *exec.Cmd, _ io.Closer, _ int) { _ = outer.Process.Signal(unix.SIGTERM) }, 128 + 15, true},
+		{"its end", func(_ *testing.T, _ *exec.Cmd, stdin io.Closer, _ int) { _ = stdin.Close() }, 0},
+		{"SIGINT", func(_ *testing.T, outer *exec.Cmd, _ io.Closer, _ int) { _ = outer.Process.Signal(os.Interrupt) }, 128 + 2},
+		{"SIGTERM", func(_ *testing.T, outer *exec.Cmd, _ io.Closer, _ int) { _ = outer.Process.Signal(unix.SIGTERM) }, 128 + 15},
 		{"kill -9 inside", func(t *testing.T, _ *exec.Cmd, _ io.Closer, inside int) {
 			if err := unix.Kill(inside, unix.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-		}, 128 + 9, true},
-		{"kill -9 outside", func(_ *testing.T, outer *exec.Cmd, _ io.Closer, _ int) { _ = outer.Process.Kill() }, -1, false},
+		}, 128 + 9},
+		{"kill -9 outside", func(_ *testing.T, outer *exec.Cmd, _ io.Closer, _ int) { _ = outer.Process.Kill() }, -1},
 	}
 	for _, kind := range Kinds() {
 		for _, tt := range tests {
@@ -353,7 +367,7 @@ func TestNothingIsLeft(t *testing.T) {
 				if got := cmd.ProcessState.ExitCode(); got != tt.status {
 					t.Errorf("ended with status %d, want %d", got, tt.status)
 				}
-				wantNothingLeft(t, r, tt.background)
+				wantNothingLeft(t, r)
 				if diff := cmp.Diff(before, host(t)); diff != "" {
 					t.Errorf("the machine has changed (-before +after):\n%s", diff)
 				}
@@ -363,15 +377,9 @@ func TestNothingIsLeft(t *testing.T) {
 }
 
 // wantNothingLeft waits until the processes of a lab and its namespaces are
-// gone. What its processes have put into the background is killed here unless
-// it is to go as well.
-func wantNothingLeft(t *testing.T, r report, background bool) {
+// gone.
+func wantNothingLeft(t *testing.T, r report) {
 	t.Helper()
-	if !background {
-		for _, pid := range []int{r.Children[1], r.Children[3]} {
-			_ = unix.Kill(pid, unix.SIGKILL)
-		}
-	}
 	for _, pid := range append([]int{r.Inside}, r.Children...) {
 		await(t, func() string {
 			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -461,7 +469,7 @@ func TestNobody(t *testing.T) {
 					_ = stdin.Close()
 				}
 				_ = cmd.Wait()
-				wantNothingLeft(t, r, !killed)
+				wantNothingLeft(t, r)
 				if diff := cmp.Diff(before, host(t)); diff != "" {
 					t.Errorf("the machine has changed (-before +after):\n%s", diff)
 				}
