@@ -528,3 +528,19 @@ func TestInterimResults(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// -d says which addresses a name has, which port the server offers and which
+// options have no effect: words that scripts look for among them.
+func TestDebug(t *testing.T) {
+	t.Parallel()
+	addr := serve(t, &Server{}, server.Config{})
+	got := runClient(t, nil, "-d", "-H", "127.0.0.1", "-p", strconv.Itoa(int(addr.Port())), "-P", "0", "-v", "0", "-t", "TCP_RR", "-l", "-1", "-n", "2")
+	for _, words := range []string{"complete_addrinfo", "remote port is ", "without effect: -n"} {
+		if !strings.Contains(got.Stdout, words) {
+			t.Errorf("%q is not in %q", words, got.Stdout)
+		}
+	}
+	if got.Status != 0 {
+		t.Errorf("status %d, stderr %q", got.Status, got.Stderr)
+	}
+}
