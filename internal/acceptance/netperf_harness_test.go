@@ -272,6 +272,7 @@ func shape(text string) string {
 			masked = strings.TrimLeft(masked, " ")
 		}
 		masked = strings.ReplaceAll(masked, ": #", ":#")
+		masked = strings.ReplaceAll(masked, "# \n", "#\n") // a column's padding, if the number leaves any
 		if interimForm.MatchString(masked) {
 			if seen[masked] {
 				continue
