@@ -21,9 +21,8 @@ import (
 // A document is gperf's own result of a netperf run: of its last iteration, since
 // netperf's means of several are no run that was.
 type document struct {
-	out  io.WriteCloser
-	run  *result.Run
-	host *result.Host
+	out io.WriteCloser
+	run *result.Run
 }
 
 // newDocument opens the file before the test: what can't be written must not be

@@ -22,7 +22,6 @@ type socketPlan struct {
 	dontRoute bool
 	deferred  bool // TCP_DEFER_ACCEPT on a listener
 	ttl       int  // multicast; 0: not asked for
-	mss       bool // whether TCP_MAXSEG can be read: it's TCP
 }
 
 func (p *socketPlan) kind() int {
