@@ -314,13 +314,15 @@ func await(t *testing.T, done func() string) {
 	}
 }
 
-// holders lists the processes and descriptors that keep network namespaces.
+// holders lists the processes and descriptors of others that keep network
+// namespaces.
 func holders(namespaces []string) []string {
 	var list []string
+	own := fmt.Sprintf("/proc/%d/", os.Getpid())
 	for _, pattern := range []string{"/proc/[0-9]*/ns/net", "/proc/[0-9]*/fd/*"} {
 		paths, _ := filepath.Glob(pattern)
 		for _, path := range paths {
-			if to, err := os.Readlink(path); err == nil && slices.Contains(namespaces, to) {
+			if to, err := os.Readlink(path); err == nil && slices.Contains(namespaces, to) && !strings.HasPrefix(path, own) {
 				list = append(list, path)
 			}
 		}
@@ -427,6 +429,14 @@ func startStay(t *testing.T, cmd *exec.Cmd) (r report, stdin io.Closer) {
 	}
 	if err := json.Unmarshal([]byte(line), &r); err != nil {
 		t.Fatalf("the helper says %q", line)
+	}
+	// While we hold the namespaces, no other can get their names.
+	for _, pid := range []int{r.Inside, r.Children[2]} {
+		f, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
 	}
 	return r, stdin
 }
