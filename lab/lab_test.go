@@ -78,7 +78,8 @@ func program(t *testing.T, kind Kind, helper string, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(path, args...)
-	cmd.Env = append(os.Environ(), testVariable+"="+string(kind), helperVariable+"="+helper)
+	// Under the race detector each process would wait a second at its end.
+	cmd.Env = append(os.Environ(), testVariable+"="+string(kind), helperVariable+"="+helper, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	return cmd
 }
 
