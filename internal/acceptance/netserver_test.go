@@ -202,6 +202,7 @@ func TestNetserverBusy(t *testing.T) {
 	// With netserver's own port taken, gperf's server serves at its own, and says so.
 	netserver(t, ns, "netserver", netperfPort)
 	s := serve(t, place{ns: ns}, "--listen", "127.0.0.1:0", "--netperf", ":12865")
+	eventually(t, "a word of the port that is taken", func() bool { return s.stderr.lines() > 0 })
 	if text := s.stderr.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=WARN") || !strings.Contains(text, "12865") {
 		t.Errorf("stderr %q", text)
 	}
