@@ -13,6 +13,7 @@ import (
 	"gperf/lab"
 	"gperf/result"
 	"gperf/sockopt"
+	"gperf/sweep"
 )
 
 // A place is where the trials of a sweep run: against a server of its own, in a lab
@@ -137,6 +138,23 @@ func (p *place) apply(settings []labSetting) ([]lab.Applied, error) {
 		return nil, nil
 	}
 	return p.lab.Apply(settings)
+}
+
+// try sets the lab up for each cell once, before anything is measured: some things
+// only its kernel can refuse.
+func (p *place) try(cells []sweep.Cell, plans []*cellPlan) error {
+	tried := map[string]bool{}
+	for i := range cells {
+		key := fmt.Sprint(plans[i].lab)
+		if p.lab == nil || tried[key] {
+			continue
+		}
+		tried[key] = true
+		if _, err := p.lab.Apply(plans[i].lab); err != nil {
+			return fmt.Errorf("%s: %w", &cells[i], err)
+		}
+	}
+	return nil
 }
 
 // describe is the lab as a result shows it, nil: there is none.

@@ -417,6 +417,9 @@ func (o *sweepOptions) run(c *cli.Context, cells []sweep.Cell, plans []*cellPlan
 		return fmt.Errorf("sweep: %w", err)
 	}
 	defer place.close()
+	if err := place.try(cells, plans); err != nil {
+		return usage("sweep: %w", err)
+	}
 	stop, release := onSignal(exitSignal)
 	defer release()
 	ctx, cancel := context.WithCancelCause(context.Background())
