@@ -246,7 +246,7 @@ func (x *session) check(j *job) error {
 	case j.family == 0:
 		j.family = sys.Family(x.local)
 	}
-	j.elsewhere = j.bind.IsValid() && j.bind != x.local || j.family != sys.Family(x.local)
+	j.elsewhere = j.bind.IsValid() && j.bind != x.local.WithZone("") || j.family != sys.Family(x.local)
 	return nil
 }
 

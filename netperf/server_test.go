@@ -757,6 +757,27 @@ func TestDataPort(t *testing.T) {
 		}
 	}
 
+	// An address without the scope that it needs.
+	c := call(t, addr)
+	c.say(omni(t, toServer, func(r *wire.OmniRequest) {
+		r.IPFamily, r.NetserverIP = wire.FamilyIPv6, netip.MustParseAddr("fe80::1")
+	}))
+	if m := c.hear(); unix.Errno(m.Second()) != unix.EAFNOSUPPORT { // of a kernel without IPv6
+		r, err := wire.ParseOmniResponse(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := net.Dial("tcp6", netip.AddrPortFrom(netip.IPv6Loopback(), uint16(r.DataPort)).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer data.Close()
+		c.send(data, 10)
+		if got := c.results(wire.Layout27); got.BytesReceived != 10 {
+			t.Errorf("%+v", got)
+		}
+	}
+
 	// A range of ports for data is kept to.
 	_ = taken.Close()
 	first, last := uint16(port), uint16(port)

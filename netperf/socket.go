@@ -153,7 +153,7 @@ func errno(err error) unix.Errno {
 // can't be had is replaced by any other: in the second iteration of a test the
 // client asks for the first one's, which may be in use still. An address that can't
 // be had is replaced by every address: the client may know this machine by one that
-// others translate.
+// others translate, and a link-local one (EINVAL) comes without its scope.
 func (p *socketPlan) listen(addr netip.Addr, ports []uint16) (fd int, err error) {
 	addrs := []netip.Addr{wildcard(p.family)}
 	if addr.IsValid() {
@@ -166,11 +166,11 @@ func (p *socketPlan) listen(addr netip.Addr, ports []uint16) (fd int, err error)
 				return fd, nil
 			}
 			first = cmp.Or(first, err)
-			if !errors.Is(err, unix.EADDRINUSE) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EADDRNOTAVAIL) {
-				return -1, fmt.Errorf("data socket: %w", first)
-			}
-			if errors.Is(err, unix.EADDRNOTAVAIL) {
+			if errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EINVAL) {
 				break
+			}
+			if !errors.Is(err, unix.EADDRINUSE) && !errors.Is(err, unix.EACCES) {
+				return -1, fmt.Errorf("data socket: %w", first)
 			}
 		}
 	}
