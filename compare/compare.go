@@ -430,14 +430,16 @@ func (m *measurer) explain(r *Report, pairs []*pair) {
 		}
 		a, b := m.samples(pairs[i].a), m.samples(pairs[i].b)
 		covariates := map[string][2][]float64{}
+		var seen [][2][]float64 // what is the same for one stream (the mean RTT, and the largest) is told once
 		for k, metric := range m.set.Metrics {
 			if metric.Same(m.set.Metrics[m.metric]) {
 				continue
 			}
 			of, ok := valuesIn(a, k)
 			than, ok2 := valuesIn(b, k)
-			if ok && ok2 {
+			if ok && ok2 && !slices.ContainsFunc(seen, func(x [2][]float64) bool { return slices.Equal(x[0], of) && slices.Equal(x[1], than) }) {
 				covariates[metric.Name] = [2][]float64{of, than}
+				seen = append(seen, covariates[metric.Name])
 			}
 		}
 		for _, end := range []string{"client", "server"} {

@@ -138,7 +138,7 @@ func (f facts) addLab(l *trials.Lab, seen map[string]bool) {
 	}
 	seen[id] = true
 	for _, s := range l.Settings {
-		f.add(whatLab, s.End+" "+s.Name, s.Effective)
+		f.add(whatLab, strings.TrimSpace(s.End+" "+s.Name), s.Effective)
 	}
 }
 

@@ -143,13 +143,13 @@ func (o *compareOptions) run(w io.Writer, files []string) (status int, line stri
 		if err != nil {
 			return 0, "", err
 		}
-		return r.Status(), r.Line, r.Write(w, o.format, tableWidth)
+		return r.Status(), r.Line, r.Write(w, o.format, compareWidth)
 	}
 	r, err := compare.New(set, a, b, o.Options)
 	if err != nil {
 		return 0, "", err
 	}
-	return r.Status(), r.Line, r.Write(w, o.format, tableWidth)
+	return r.Status(), r.Line, r.Write(w, o.format, compareWidth)
 }
 
 // sides reads the files, and picks the trials of both sides.

@@ -17,8 +17,11 @@ import (
 	"gperf/trials"
 )
 
-// tableWidth is how long the lines of tables may be, in columns.
-const tableWidth = 120
+// How long the lines of tables may be, in columns. What is compared is read across.
+const (
+	tableWidth   = 120
+	compareWidth = 180
+)
 
 // tableOptions is what table's flags say.
 type tableOptions struct {
