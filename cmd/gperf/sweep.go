@@ -345,7 +345,7 @@ func (o *sweepOptions) plan(c *sweep.Cell) (*cellPlan, error) {
 
 // showTable prints the table that the preset or the file asks for.
 func (o *sweepOptions) showTable(w io.Writer) error {
-	if o.Table == nil || o.quiet {
+	if o.Table == nil {
 		return nil
 	}
 	var wanted []trials.Metric
@@ -388,6 +388,14 @@ func (o *sweepOptions) run(c *cli.Context, cells []sweep.Cell, plans []*cellPlan
 		return err
 	}
 	s := &sweep.Sweep{ID: id, Spec: &o.Spec, Cells: cells, Window: func(c *sweep.Cell) time.Duration { return plans[c.Index].window() }}
+	place, err := o.openPlace(c.App.ErrWriter)
+	if err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	defer place.close()
+	if err := place.try(cells, plans); err != nil {
+		return usage("sweep: %w", err)
+	}
 	if o.resume {
 		var h trials.Header
 		if s.Writer, h, s.Done, err = trials.Resume(o.output); err != nil {
@@ -412,14 +420,6 @@ func (o *sweepOptions) run(c *cli.Context, cells []sweep.Cell, plans []*cellPlan
 			err = fmt.Errorf("sweep: %w", cerr)
 		}
 	}()
-	place, err := o.openPlace(c.App.ErrWriter)
-	if err != nil {
-		return fmt.Errorf("sweep: %w", err)
-	}
-	defer place.close()
-	if err := place.try(cells, plans); err != nil {
-		return usage("sweep: %w", err)
-	}
 	stop, release := onSignal(exitSignal)
 	defer release()
 	ctx, cancel := context.WithCancelCause(context.Background())
