@@ -429,8 +429,11 @@ func (m *measurer) explain(r *Report, pairs []*pair) {
 			return
 		}
 		a, b := m.samples(pairs[i].a), m.samples(pairs[i].b)
+		own, _ := valuesIn(a, m.metric)
+		other, _ := valuesIn(b, m.metric)
 		covariates := map[string][2][]float64{}
-		var seen [][2][]float64 // what is the same for one stream (the mean RTT, and the largest) is told once
+		// What is the same for one stream (the mean RTT, and the largest) is told once.
+		seen := [][2][]float64{{own, other}}
 		for k, metric := range m.set.Metrics {
 			if metric.Same(m.set.Metrics[m.metric]) {
 				continue
@@ -447,9 +450,7 @@ func (m *measurer) explain(r *Report, pairs []*pair) {
 				delete(covariates, end+"-thread") // nearly the same
 			}
 		}
-		of, _ := valuesIn(a, m.metric)
-		than, _ := valuesIn(b, m.metric)
-		c.Explanations = append(c.Explanations, sample.Explain(of, than, covariates)...)
+		c.Explanations = append(c.Explanations, sample.Explain(own, other, covariates)...)
 		for k := range c.Explanations {
 			if k < mostCauses {
 				c.Causes = append(c.Causes, m.cause(&c.Explanations[k])...)
@@ -636,7 +637,7 @@ func percentage(ratio float64) string {
 	p := 100 * (ratio - 1)
 	switch {
 	case p > 999:
-		return fmt.Sprintf("x%.3g", ratio)
+		return fmt.Sprintf("x%.0f", ratio)
 	case math.Abs(p) < 0.05:
 		return "0.0 %"
 	}
