@@ -178,7 +178,7 @@ func (d *decoder) batch(b *batch) {
 	}
 	for _, s := range b.docs {
 		doc := b.buf[s.from:s.to]
-		if json.Valid(doc) && doc[0] == '{' {
+		if doc[0] == '{' && valid(doc) {
 			it := d.document(b.from.name, s.line, doc)
 			it.line = s.line
 			b.items = append(b.items, it)
