@@ -495,13 +495,15 @@ func (m *measurer) cause(e *sample.Explanation) []string {
 		return []string{strings.TrimSuffix(fmt.Sprintf("%s goes with %s inside the sides (rho %.2f): %s", e.Name, metric.Name, e.Rho, had), ": ")}
 	}
 	scale := trials.ScaleFor(metric, []float64{s.Total, s.Via, s.Direct})
-	slope := trials.ScaleFor(metric, []float64{s.Slope})
-	about := fmt.Sprintf("about %s for each", signed(slope, s.Slope))
-	if covariate.Unit != "" {
-		about += " " + covariate.Unit
+	unit := 1 / own.In(1) // of the covariate, as it's shown
+	slope := trials.ScaleFor(metric, []float64{s.Slope * unit})
+	about := strings.TrimSpace(fmt.Sprintf("about %s for each %s", signed(slope, s.Slope*unit), own.Unit))
+	var around sample.Range
+	if i := s.SlopeInterval; i != nil && i.Low != nil && i.High != nil {
+		around = sample.Range{Low: new(*i.Low * unit), High: new(*i.High * unit)}
 	}
 	text := []string{
-		fmt.Sprintf("%s explains %.1f %% of the variance inside the sides (rho %.2f): %s%s", e.Name, 100*s.R2, e.Rho, about, bounds(slope, s.SlopeInterval)),
+		fmt.Sprintf("%s explains %.1f %% of the variance inside the sides (rho %.2f): %s%s", e.Name, 100*s.R2, e.Rho, about, bounds(slope, &around)),
 		fmt.Sprintf("%s: that accounts for %s of %s", had, signed(scale, s.Via), signed(scale, s.Total)),
 		fmt.Sprintf("at equal %s the difference is %s%s", e.Name, signed(scale, s.Direct), bounds(scale, s.DirectInterval)),
 	}

@@ -43,6 +43,9 @@ func ScaleFor(m Metric, values []float64) Scale {
 	return Scale{m.Unit, 1}
 }
 
+// In is a value in the scale's unit.
+func (s Scale) In(v float64) float64 { return v / s.factor }
+
 // Format prints a value without its unit, with three significant digits or all
 // those before the point.
 func (s Scale) Format(v float64) string {
