@@ -33,6 +33,8 @@ type Table struct {
 	cols    []key
 	cells   map[[2]string]*cell
 	notes   []string
+	few     bool // all cells have too few trials for a word
+	each    int  // trials of each cell that has any, 0 if they differ
 }
 
 // A key is the values of several axes.
@@ -98,6 +100,7 @@ func New(set *trials.Set, spec Spec) (*Table, error) {
 	slices.SortStableFunc(t.rows, compareKeys)
 	slices.SortStableFunc(t.cols, compareKeys)
 	t.describe()
+	t.few, t.each = t.tooFew(), t.trialsEach()
 	t.remark(set)
 	return t, nil
 }
@@ -197,7 +200,7 @@ func (t *Table) remark(set *trials.Set) {
 	if len(mixed) > 0 {
 		t.notes = append(t.notes, "each cell mixes all of "+strings.Join(mixed, ", "))
 	}
-	if t.tooFew() {
+	if t.few {
 		t.notes = append(t.notes, "fewer than 5 trials in every cell: nothing is said of how far they can be relied on")
 	}
 	for i, m := range t.metrics {
@@ -260,7 +263,7 @@ func (t *Table) text(c *cell, i int) string {
 	}
 	d := c.are[i]
 	s := d.Text(t.scales[i].Format)
-	if d.Word == sample.TooFew && d.N > 0 && t.tooFew() {
+	if d.Word == sample.TooFew && d.N > 0 && t.few {
 		s = t.scales[i].Format(*d.Median)
 	}
 	if c.failed > 0 {
@@ -269,7 +272,7 @@ func (t *Table) text(c *cell, i int) string {
 	if c.stalls > 0 {
 		s += fmt.Sprintf(", %d stalled", c.stalls)
 	}
-	if t.trialsEach() == 0 {
+	if t.each == 0 {
 		s += fmt.Sprintf(", n=%d", d.N)
 	}
 	return s
@@ -321,7 +324,7 @@ func (t *Table) grid() *grid.Grid {
 // caption says what the cells are.
 func (t *Table) caption() string {
 	s := "median"
-	if n := t.trialsEach(); n > 0 {
+	if n := t.each; n > 0 {
 		s += fmt.Sprintf(" of %d trial%s", n, plural(n))
 	}
 	if len(t.metrics) == 1 && len(t.Cols) > 0 {

@@ -104,6 +104,9 @@ func tabulate(w io.Writer, o *tableOptions, files []string) error {
 		return err
 	}
 	set := reader.Set()
+	if len(set.Trials) == 0 {
+		return fmt.Errorf("%s: no trials", strings.Join(files, ", "))
+	}
 	if o.where != nil {
 		if set.Trials, err = o.where.Of(set); err != nil {
 			return err
