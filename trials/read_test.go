@@ -457,3 +457,23 @@ func BenchmarkRead(b *testing.B) {
 		runtime.KeepAlive(r)
 	}
 }
+
+// What a filter prints is the filter again.
+func FuzzParseFilter(f *testing.F) {
+	for _, s := range []string{"a=b", "a=b|c,d=e", "cpu=0,2,x=", "=", "a", "a=,b", "a=b=c", "a=|"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		filter, err := ParseFilter(s)
+		if err != nil {
+			return
+		}
+		again, err := ParseFilter(filter.String())
+		if err != nil {
+			t.Fatalf("%q: %v", filter, err)
+		}
+		if diff := cmp.Diff(filter, again); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	})
+}
