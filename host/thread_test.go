@@ -2,7 +2,6 @@ package host
 
 import (
 	"errors"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -151,8 +150,10 @@ func TestThread(t *testing.T) {
 	close(end)
 
 	u := a.Until(b)
-	// Beside the spinning, it only woke and slept.
-	if u.CPUSeconds == nil || math.Abs(*u.CPUSeconds-spin.Seconds()) > 0.005 {
+	// Beside the spinning, it only woke and slept; what a hypervisor took meanwhile
+	// the kernel may count as used.
+	const wake, taken = 0.005, 0.05
+	if u.CPUSeconds == nil || *u.CPUSeconds < spin.Seconds()-wake || *u.CPUSeconds > spin.Seconds()+taken {
 		t.Errorf("used %v s of CPU time, want %v", show(u.CPUSeconds), spin.Seconds())
 	}
 	if u.Voluntary == nil || *u.Voluntary == 0 {
