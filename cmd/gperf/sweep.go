@@ -27,6 +27,7 @@ import (
 	"gperf/report"
 	"gperf/result"
 	"gperf/sockopt"
+	"gperf/stats/sample"
 	"gperf/sweep"
 	"gperf/trials"
 )
@@ -367,6 +368,25 @@ func (o *sweepOptions) showTable(w io.Writer) error {
 	return t.Write(w, report.Text, tableWidth)
 }
 
+// announce says what is about to be run, how long it takes, and what it can show.
+func (o *sweepOptions) announce(w io.Writer, cells []sweep.Cell, plans []*cellPlan) {
+	var once time.Duration
+	warm := time.Duration(0)
+	for _, p := range plans {
+		once += p.window() + o.Cooldown
+		warm = max(warm, time.Duration(p.client.Plan.Warmup))
+	}
+	line := fmt.Sprintf("%d cells, %d trials each, %s, seed %d", len(cells), o.Trials, o.Order, o.Seed)
+	if warm > 0 {
+		line += fmt.Sprintf("; a warm-up of %s before each window", warm)
+	}
+	fmt.Fprintf(w, "%s; at least %s\n", line, (once * time.Duration(o.Trials)).Round(time.Second))
+	const alpha = 0.05
+	if need := sample.FewestPerSide(len(cells), alpha); o.UntilPrecise == 0 && o.Trials < need {
+		fmt.Fprintf(w, "too few trials to compare with another sweep: that one of %d cells has changed, %d each can show\n", len(cells), need)
+	}
+}
+
 // list prints the cells and how long they take.
 func (o *sweepOptions) list(w io.Writer, cells []sweep.Cell, plans []*cellPlan) error {
 	var b strings.Builder
@@ -431,6 +451,9 @@ func (o *sweepOptions) run(c *cli.Context, cells []sweep.Cell, plans []*cellPlan
 		case <-ctx.Done():
 		}
 	}()
+	if !o.quiet {
+		o.announce(c.App.ErrWriter, cells, plans)
+	}
 	show := newSweepProgress(c.App.ErrWriter, o.quiet)
 	s.Step = show.step
 	s.Trial = func(ctx context.Context, cell *sweep.Cell) *result.Run {
