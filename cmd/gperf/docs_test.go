@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -15,6 +16,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gperf/internal/golden"
+	"gperf/lab"
+	"gperf/presets"
 )
 
 // The manual and the completion files are written from the tree of commands:
@@ -351,6 +354,35 @@ func TestBashCompletion(t *testing.T) {
 }
 
 // The files are right for those who read them, as far as they are installed.
+// The page about sweeps has every setting of a lab, every preset and every flag of
+// the sweep's own.
+func TestDocsSweeps(t *testing.T) {
+	b, err := os.ReadFile("../../docs/sweeps.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(b)
+	for _, d := range lab.Names() {
+		in := "both"
+		if len(d.Kinds) == 1 {
+			in = string(d.Kinds[0])
+		}
+		if row := fmt.Sprintf("| `%s` | `%s` | %s | %s |", d.Name, d.Value, in, d.Doc); !strings.Contains(page, row) {
+			t.Errorf("no row %s", row)
+		}
+	}
+	for _, name := range presets.Names() {
+		if !strings.Contains(page, "| `"+name+"` |") {
+			t.Errorf("nothing of preset %s", name)
+		}
+	}
+	for _, f := range sweepFlags() {
+		if f.category == catSweep && !strings.Contains(page, f.name) {
+			t.Errorf("nothing of --%s", f.name)
+		}
+	}
+}
+
 func TestDocsSyntax(t *testing.T) {
 	for _, check := range [][]string{
 		{"bash", "-n", "../../docs/completion/gperf.bash"},
