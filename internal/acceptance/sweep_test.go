@@ -305,6 +305,21 @@ func sweepAndCompare(t *testing.T) string {
 	return ""
 }
 
+// NODELAY costs small messages much, which six trials of each show.
+func TestSweepNodelay(t *testing.T) {
+	needsLab(t)
+	path := filepath.Join(t.TempDir(), "x.jsonl")
+	p := start(t, place{}, "sweep", "--lab", "veth", "--axis", "nodelay=off,on", "--axis", "link-rate=1Gbit", "-m", "256", "--trials", "6",
+		"--congestion", "cubic", "-d", "0.2", "--warmup", "0.1", "-o", path)
+	if p.status() != 0 {
+		t.Fatalf("status %d: %s", p.status(), &p.stderr)
+	}
+	c := start(t, place{}, "compare", "--a", "nodelay=off", "--b", "nodelay=on", "--metric", "bytes-per-segment", path)
+	if status := c.status(); status != 1 {
+		t.Errorf("status %d: %s%s", status, &c.stdout, &c.stderr)
+	}
+}
+
 // A command in a lab finds a server there, which serves netperf's clients, too; its
 // exit status is the lab's.
 func TestLabCommand(t *testing.T) {
