@@ -309,7 +309,7 @@ func sweepAndCompare(t *testing.T) string {
 func TestSweepNodelay(t *testing.T) {
 	needsLab(t)
 	path := filepath.Join(t.TempDir(), "x.jsonl")
-	p := start(t, place{}, "sweep", "--lab", "veth", "--axis", "nodelay=off,on", "--axis", "link-rate=1Gbit", "-m", "256", "--trials", "6",
+	p := start(t, place{}, "sweep", "--lab", "veth", "--axis", "nodelay=off,on", "-m", "256", "--trials", "6",
 		"--congestion", "cubic", "-d", "0.2", "--warmup", "0.1", "-o", path)
 	if p.status() != 0 {
 		t.Fatalf("status %d: %s", p.status(), &p.stderr)
