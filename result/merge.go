@@ -347,7 +347,7 @@ func (c *CPU) charge(f *Figures, end sockopt.End, r *Report) {
 	if cpu == nil {
 		return
 	}
-	cpu.ThreadSeconds = r.threadSeconds()
+	cpu.ThreadSeconds, cpu.RunQueueWait = r.threadSeconds(), r.runQueueWait()
 	used := cpu.MachineSeconds
 	if c.Scope == "shared" {
 		used = cpu.ThreadSeconds
@@ -377,6 +377,23 @@ func (r *Report) threadSeconds() *float64 {
 		return nil
 	}
 	return &total
+}
+
+// runQueueWait is the longest wait of one of the end's workers for a CPU; nil when
+// no worker's is known.
+func (r *Report) runQueueWait() *float64 {
+	var longest *float64
+	for i := range r.Halves {
+		for _, t := range r.Halves[i].Threads {
+			if t.Use == nil || t.Use.RunQueueWaitSeconds == nil {
+				continue
+			}
+			if wait := *t.Use.RunQueueWaitSeconds; longest == nil || wait > *longest {
+				longest = &wait
+			}
+		}
+	}
+	return longest
 }
 
 // engine is how the report's workers waited for their sockets.

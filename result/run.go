@@ -236,6 +236,7 @@ type EndCPU struct {
 	PerCPU         []CPUShare `json:"per_cpu" doc:"each CPU alone; null when not known"`
 	MachineSeconds *float64   `json:"machine_seconds" doc:"CPU time of the whole machine, idle and waiting for I/O left out"`
 	ThreadSeconds  *float64   `json:"thread_seconds" doc:"CPU time of this end's worker threads"`
+	RunQueueWait   *float64   `json:"run_queue_wait_seconds" doc:"longest time that one of this end's worker threads was ready to run and waited for a CPU"`
 	DemandKiB      *float64   `json:"service_demand_us_per_kib,omitempty" doc:"CPU microseconds per KiB moved: of the machine, or of this end's threads when the machine is shared"`
 	DemandTrans    *float64   `json:"service_demand_us_per_transaction,omitempty" doc:"CPU microseconds per transaction, likewise"`
 }

@@ -380,7 +380,7 @@ func (d *decoder) values(t *Trial) []float64 {
 			}
 			continue
 		}
-		parts[i] = d.w.sums[i].value(d.r.set.Metrics[s.metric].fold)
+		parts[i] = d.w.sums[i].mean()
 	}
 	return d.r.combine(parts)
 }

@@ -16,9 +16,8 @@ type Metric struct {
 	// Better says which way is good.
 	Better Better
 	// paths are where it stands in the document; several: their sum. A "[]" behind a
-	// name stands for each entry of a list, of which fold takes one.
+	// name stands for each entry of a list, whose mean it is.
 	paths []string
-	fold  fold
 	doc   string
 }
 
@@ -31,59 +30,50 @@ const (
 	Lower  Better = "lower"
 )
 
-// A fold makes one figure of the entries of a list.
-type fold int
-
-const (
-	foldMean fold = iota
-	foldMin
-	foldMax
-)
-
 // metrics are the short names, in the order in which help lists them.
 var metrics = []Metric{
-	{"throughput", "bit/s", Higher, []string{"summary.throughput_bits_per_second"}, 0, "payload received, of all streams"},
-	{"transactions", "1/s", Higher, []string{"summary.transactions_per_second"}, 0, "transactions per second"},
-	{"latency", "us", Lower, []string{"summary.latency_us.mean"}, 0, "mean latency"},
-	{"p50", "us", Lower, []string{"summary.latency_us.p50"}, 0, "median latency"},
-	{"p90", "us", Lower, []string{"summary.latency_us.p90"}, 0, "90th percentile of latency"},
-	{"p99", "us", Lower, []string{"summary.latency_us.p99"}, 0, "99th percentile of latency"},
-	{"p999", "us", Lower, []string{"summary.latency_us.p999"}, 0, "99.9th percentile of latency"},
-	{"latency-max", "us", Lower, []string{"summary.latency_us.max"}, 0, "largest latency"},
-	{"connect", "us", Lower, []string{"summary.connect_latency_us.p50"}, 0, "median time to connect"},
-	{"lost-transactions", "", Lower, []string{"summary.lost_transactions"}, 0, "requests without a response in time"},
-	{"lost", "%", Lower, []string{"summary.datagrams.lost_percent"}, 0, "datagrams lost"},
-	{"jitter", "us", Lower, []string{"summary.datagrams.jitter_us"}, 0, "jitter of datagrams"},
-	{"retransmits", "", Lower, []string{"summary.retransmitted_segments"}, 0, "segments retransmitted"},
-	{"retransmit-share", "%", Lower, []string{"summary.retransmitted_segments_percent"}, 0, "retransmits, of the segments"},
-	{"rtos", "", Lower, []string{"summary.rto_events"}, 0, "retransmission time-outs"},
-	{"reorderings", "", Lower, []string{"summary.reordering_events"}, 0, "reorderings that the sender saw"},
-	{"rtt", "us", Lower, []string{"summary.rtt_us.mean"}, 0, "smoothed RTT at the end, mean of the streams"},
-	{"rtt-max", "us", Lower, []string{"summary.rtt_us.max"}, 0, "largest of them"},
-	{"client-cpu", "%", Lower, []string{"summary.cpu.client.total_percent"}, 0, "the client machine's CPUs, 100 % all busy"},
-	{"server-cpu", "%", Lower, []string{"summary.cpu.server.total_percent"}, 0, "the server machine's"},
-	{"client-softirq", "%", Lower, []string{"summary.cpu.client.softirq_percent"}, 0, "softirq time of the client's CPUs"},
-	{"server-softirq", "%", Lower, []string{"summary.cpu.server.softirq_percent"}, 0, "of the server's"},
-	{"client-thread", "s", Lower, []string{"summary.cpu.client.thread_seconds"}, 0, "CPU time of the client's workers"},
-	{"server-thread", "s", Lower, []string{"summary.cpu.server.thread_seconds"}, 0, "of the server's"},
-	{"client-steal", "%", Lower, []string{"summary.cpu.client.steal_percent"}, 0, "time that the hypervisor took from the client"},
-	{"server-steal", "%", Lower, []string{"summary.cpu.server.steal_percent"}, 0, "from the server"},
-	{"demand", "us/KiB", Lower, []string{"summary.cpu.client.service_demand_us_per_kib", "summary.cpu.server.service_demand_us_per_kib"}, 0, "CPU time per KiB, both ends"},
-	{"client-demand", "us/KiB", Lower, []string{"summary.cpu.client.service_demand_us_per_kib"}, 0, "the client's"},
-	{"server-demand", "us/KiB", Lower, []string{"summary.cpu.server.service_demand_us_per_kib"}, 0, "the server's"},
-	{"transaction-demand", "us/transaction", Lower, []string{"summary.cpu.client.service_demand_us_per_transaction", "summary.cpu.server.service_demand_us_per_transaction"}, 0, "CPU time per transaction, both ends"},
-	{"bytes-per-segment", "bytes", Higher, []string{"summary.payload_per_segment_bytes"}, 0, "payload per segment sent"},
-	{"messages-per-segment", "", Higher, []string{"summary.messages_per_segment"}, 0, "messages per segment sent"},
-	{"window", "bytes", "", []string{"summary.receive_window_bytes"}, 0, "window that the receiver offered at the end, mean of the streams"},
-	{"busy", "%", "", []string{"summary.limited.busy_percent"}, 0, "share of time with data in flight"},
-	{"rwnd-limited", "%", Lower, []string{"summary.limited.rwnd_percent"}, 0, "share of time that the receiver's window held the sender"},
-	{"sndbuf-limited", "%", Lower, []string{"summary.limited.sndbuf_percent"}, 0, "share that the send buffer did"},
-	{"blocked", "%", "", []string{"summary.limited.blocked_percent"}, 0, "share that the sender was blocked in send"},
-	{"client-run-queue-wait", "s", Lower, []string{"streams[].client.thread.run_queue_wait_seconds"}, foldMax, "longest time that a worker of the client waited for a CPU"},
-	{"server-run-queue-wait", "s", Lower, []string{"streams[].server.thread.run_queue_wait_seconds"}, foldMax, "of the server"},
-	{"duration", "s", "", []string{"summary.duration_seconds"}, 0, "length of the window"},
-	{"setup", "s", Lower, []string{"setup.data_seconds"}, 0, "time to open the data connections"},
-	{"stalls", "", Lower, []string{pathStalls}, 0, "times in which a stream nearly stood still"},
+	{"throughput", "bit/s", Higher, []string{"summary.throughput_bits_per_second"}, "payload received, of all streams"},
+	{"transactions", "1/s", Higher, []string{"summary.transactions_per_second"}, "transactions per second"},
+	{"latency", "us", Lower, []string{"summary.latency_us.mean"}, "mean latency"},
+	{"p50", "us", Lower, []string{"summary.latency_us.p50"}, "median latency"},
+	{"p90", "us", Lower, []string{"summary.latency_us.p90"}, "90th percentile of latency"},
+	{"p99", "us", Lower, []string{"summary.latency_us.p99"}, "99th percentile of latency"},
+	{"p999", "us", Lower, []string{"summary.latency_us.p999"}, "99.9th percentile of latency"},
+	{"latency-max", "us", Lower, []string{"summary.latency_us.max"}, "largest latency"},
+	{"connect", "us", Lower, []string{"summary.connect_latency_us.p50"}, "median time to connect"},
+	{"lost-transactions", "", Lower, []string{"summary.lost_transactions"}, "requests without a response in time"},
+	{"lost", "%", Lower, []string{"summary.datagrams.lost_percent"}, "datagrams lost"},
+	{"jitter", "us", Lower, []string{"summary.datagrams.jitter_us"}, "jitter of datagrams"},
+	{"retransmits", "", Lower, []string{"summary.retransmitted_segments"}, "segments retransmitted"},
+	{"retransmit-share", "%", Lower, []string{"summary.retransmitted_segments_percent"}, "retransmits, of the segments"},
+	{"rtos", "", Lower, []string{"summary.rto_events"}, "retransmission time-outs"},
+	{"reorderings", "", Lower, []string{"summary.reordering_events"}, "reorderings that the sender saw"},
+	{"rtt", "us", Lower, []string{"summary.rtt_us.mean"}, "smoothed RTT at the end, mean of the streams"},
+	{"rtt-max", "us", Lower, []string{"summary.rtt_us.max"}, "largest of them"},
+	{"client-cpu", "%", Lower, []string{"summary.cpu.client.total_percent"}, "the client machine's CPUs, 100 % all busy"},
+	{"server-cpu", "%", Lower, []string{"summary.cpu.server.total_percent"}, "the server machine's"},
+	{"client-softirq", "%", Lower, []string{"summary.cpu.client.softirq_percent"}, "softirq time of the client's CPUs"},
+	{"server-softirq", "%", Lower, []string{"summary.cpu.server.softirq_percent"}, "of the server's"},
+	{"client-thread", "s", Lower, []string{"summary.cpu.client.thread_seconds"}, "CPU time of the client's workers"},
+	{"server-thread", "s", Lower, []string{"summary.cpu.server.thread_seconds"}, "of the server's"},
+	{"client-steal", "%", Lower, []string{"summary.cpu.client.steal_percent"}, "time that the hypervisor took from the client"},
+	{"server-steal", "%", Lower, []string{"summary.cpu.server.steal_percent"}, "from the server"},
+	{"demand", "us/KiB", Lower, []string{"summary.cpu.client.service_demand_us_per_kib", "summary.cpu.server.service_demand_us_per_kib"}, "CPU time per KiB, both ends"},
+	{"client-demand", "us/KiB", Lower, []string{"summary.cpu.client.service_demand_us_per_kib"}, "the client's"},
+	{"server-demand", "us/KiB", Lower, []string{"summary.cpu.server.service_demand_us_per_kib"}, "the server's"},
+	{"transaction-demand", "us/transaction", Lower, []string{"summary.cpu.client.service_demand_us_per_transaction", "summary.cpu.server.service_demand_us_per_transaction"}, "CPU time per transaction, both ends"},
+	{"bytes-per-segment", "bytes", Higher, []string{"summary.payload_per_segment_bytes"}, "payload per segment sent"},
+	{"messages-per-segment", "", Higher, []string{"summary.messages_per_segment"}, "messages per segment sent"},
+	{"window", "bytes", "", []string{"summary.receive_window_bytes"}, "window that the receiver offered at the end, mean of the streams"},
+	{"busy", "%", "", []string{"summary.limited.busy_percent"}, "share of time with data in flight"},
+	{"rwnd-limited", "%", Lower, []string{"summary.limited.rwnd_percent"}, "share of time that the receiver's window held the sender"},
+	{"sndbuf-limited", "%", Lower, []string{"summary.limited.sndbuf_percent"}, "share that the send buffer did"},
+	{"blocked", "%", "", []string{"summary.limited.blocked_percent"}, "share that the sender was blocked in send"},
+	{"client-run-queue-wait", "s", Lower, []string{"summary.cpu.client.run_queue_wait_seconds"}, "longest time that a worker of the client waited for a CPU"},
+	{"server-run-queue-wait", "s", Lower, []string{"summary.cpu.server.run_queue_wait_seconds"}, "of the server"},
+	{"duration", "s", "", []string{"summary.duration_seconds"}, "length of the window"},
+	{"setup", "s", Lower, []string{"setup.data_seconds"}, "time to open the data connections"},
+	{"stalls", "", Lower, []string{pathStalls}, "times in which a stream nearly stood still"},
 }
 
 // pathStalls stands for a figure that the document has as the length of a list.
@@ -116,7 +106,7 @@ func MetricNames() []string {
 func (m Metric) Doc() string { return m.doc }
 
 // Same reports whether two metrics are one figure under whatever names.
-func (m Metric) Same(o Metric) bool { return m.fold == o.fold && slices.Equal(m.paths, o.paths) }
+func (m Metric) Same(o Metric) bool { return slices.Equal(m.paths, o.paths) }
 
 // LookupMetric returns the metric of that short name, or of that path in the
 // document (summary.cpu.server.total_percent). A name may be followed by :higher

@@ -34,7 +34,7 @@ func aRun(rate float64) *result.Run {
 		Plan: p, Hosts: result.Ends[*result.Host]{Client: host(), Server: host()},
 		Summary: &result.Summary{
 			Figures: result.Figures{Throughput: &rate, Duration: &seconds, RetransSegs: &segments, RTOEvents: &none},
-			CPU:     result.CPU{Client: &result.EndCPU{Total: &cpu}},
+			CPU:     result.CPU{Client: &result.EndCPU{Total: &cpu, RunQueueWait: new(0.5)}},
 		},
 		Streams: []result.Stream{
 			{Client: &result.StreamEnd{Thread: &result.Thread{ThreadUse: result.ThreadUse{RunQueueWaitSeconds: new(0.25)}}}},
@@ -141,7 +141,7 @@ func TestReadSweep(t *testing.T) {
 		0: {
 			"sweep.jsonl:3", "b1", "", true, map[string]string{"rcvbuf": "8K", "mtu": "1500"}, labels,
 			map[string]float64{
-				"throughput": 1e9, "retransmits": 7, "client-cpu": 42.5, "counters.client.protocols.TcpOutSegs": 9,
+				"throughput": 1e9, "retransmits": 7, "client-cpu": 42.5, "client-run-queue-wait": 0.5, "counters.client.protocols.TcpOutSegs": 9,
 				"counters.client.protocols.TcpExtTCPLossProbes": 0, // it didn't grow
 			},
 			1,
@@ -154,7 +154,7 @@ func TestReadSweep(t *testing.T) {
 		3: {
 			"sweep.jsonl:7", "b2", "", true, map[string]string{"rcvbuf": "8K", "mtu": "1500"}, labels,
 			map[string]float64{
-				"throughput": 4e9, "retransmits": 7, "client-cpu": 42.5, "counters.client.protocols.TcpOutSegs": 9,
+				"throughput": 4e9, "retransmits": 7, "client-cpu": 42.5, "client-run-queue-wait": 0.5, "counters.client.protocols.TcpOutSegs": 9,
 				"counters.client.protocols.TcpExtTCPLossProbes": 0,
 			},
 			2,

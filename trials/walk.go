@@ -49,30 +49,19 @@ func (n *node) at(path string) *node {
 
 // A sum gathers the values of one figure.
 type sum struct {
-	n             int
-	sum, min, max float64
+	n   int
+	sum float64
 }
 
 func (s *sum) add(v float64) {
-	if s.n == 0 || v < s.min {
-		s.min = v
-	}
-	if s.n == 0 || v > s.max {
-		s.max = v
-	}
 	s.n++
 	s.sum += v
 }
 
-// value is the figure, NaN when it's not known.
-func (s *sum) value(f fold) float64 {
-	switch {
-	case s.n == 0:
+// mean is the figure, NaN when it's not known.
+func (s *sum) mean() float64 {
+	if s.n == 0 {
 		return math.NaN()
-	case f == foldMin:
-		return s.min
-	case f == foldMax:
-		return s.max
 	}
 	return s.sum / float64(s.n)
 }
