@@ -218,7 +218,8 @@ func readSweep(c *cli.Context, options []option[sweepOptions]) (*sweepOptions, e
 		}
 	}
 	if !o.set["seed"] && o.Seed == 0 {
-		o.Seed = uint64(time.Now().UnixNano())
+		const readable = 1e6
+		o.Seed = 1 + uint64(time.Now().UnixNano())%readable
 	}
 	o.Normalise()
 	return o, o.Validate()
@@ -380,11 +381,20 @@ func (o *sweepOptions) announce(w io.Writer, cells []sweep.Cell, plans []*cellPl
 	if warm > 0 {
 		line += fmt.Sprintf("; a warm-up of %s before each window", warm)
 	}
-	fmt.Fprintf(w, "%s; at least %s\n", line, (once * time.Duration(o.Trials)).Round(time.Second))
+	fmt.Fprintf(w, "%s; at least %s\n", line, roughly(once*time.Duration(o.Trials)))
 	const alpha = 0.05
 	if need := sample.FewestPerSide(len(cells), alpha); o.UntilPrecise == 0 && o.Trials < need {
 		fmt.Fprintf(w, "too few trials to compare with another sweep: that one of %d cells has changed, %d each can show\n", len(cells), need)
 	}
+}
+
+// roughly is a time as a plan tells it.
+func roughly(d time.Duration) time.Duration {
+	const short = 10 * time.Second
+	if d < short {
+		return d.Round(short / 100)
+	}
+	return d.Round(time.Second)
 }
 
 // list prints the cells and how long they take.
@@ -395,7 +405,7 @@ func (o *sweepOptions) list(w io.Writer, cells []sweep.Cell, plans []*cellPlan) 
 		fmt.Fprintf(&b, "%d  %s\n", i, &cells[i])
 		once += plans[i].window() + o.Cooldown
 	}
-	fmt.Fprintf(&b, "%d cells, %d trials each, %s: at least %s\n", len(cells), o.Trials, o.Order, (once * time.Duration(o.Trials)).Round(time.Second))
+	fmt.Fprintf(&b, "%d cells, %d trials each, %s: at least %s\n", len(cells), o.Trials, o.Order, roughly(once*time.Duration(o.Trials)))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
