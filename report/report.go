@@ -286,23 +286,24 @@ func (t *Table) title(i int) string {
 	return t.metrics[i].Name + ", " + t.scales[i].Unit
 }
 
-// grid is the pivot.
+// grid is the pivot. Of several values each has its columns together, for they are
+// what is to be compared.
 func (t *Table) grid() *grid.Grid {
 	g := &grid.Grid{Keys: len(t.Rows)}
-	for j, axis := range t.Cols {
+	if len(t.metrics) > 1 || len(t.Cols) == 0 {
 		line := make([]string, len(t.Rows))
-		for _, col := range t.cols {
-			for range t.metrics {
-				line = append(line, axis+"="+col[j])
+		for i := range t.metrics {
+			for range t.cols {
+				line = append(line, t.title(i))
 			}
 		}
 		g.Head = append(g.Head, line)
 	}
-	if len(t.metrics) > 1 || len(t.Cols) == 0 {
+	for j, axis := range t.Cols {
 		line := make([]string, len(t.Rows))
-		for range t.cols {
-			for i := range t.metrics {
-				line = append(line, t.title(i))
+		for range t.metrics {
+			for _, col := range t.cols {
+				line = append(line, axis+"="+col[j])
 			}
 		}
 		g.Head = append(g.Head, line)
@@ -310,10 +311,9 @@ func (t *Table) grid() *grid.Grid {
 	copy(g.Head[len(g.Head)-1], t.Rows)
 	for _, row := range t.rows {
 		line := slices.Clone([]string(row))
-		for _, col := range t.cols {
-			c := t.cells[[2]string{row.id(), col.id()}]
-			for i := range t.metrics {
-				line = append(line, t.text(c, i))
+		for i := range t.metrics {
+			for _, col := range t.cols {
+				line = append(line, t.text(t.cells[[2]string{row.id(), col.id()}], i))
 			}
 		}
 		g.Body = append(g.Body, line)
