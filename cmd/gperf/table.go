@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gperf/report"
+	"gperf/sweep"
 	"gperf/trials"
 )
 
@@ -104,6 +106,10 @@ func tabulate(w io.Writer, o *tableOptions, files []string) error {
 		return err
 	}
 	set := reader.Set()
+	if own := ownTable(set); own != nil && !o.split && o.spec.Values == nil && !slices.Contains(files, "-") {
+		o.spec, o.split = report.Spec{Rows: own.Rows, Cols: own.Cols, Values: own.Values}, true
+		return tabulate(w, o, files) // which needs other figures
+	}
 	if len(set.Trials) == 0 {
 		return fmt.Errorf("%s: no trials", strings.Join(files, ", "))
 	}
@@ -132,6 +138,19 @@ func tabulate(w io.Writer, o *tableOptions, files []string) error {
 		return t.Detail(w, set, o.format, tableWidth)
 	}
 	return t.Write(w, o.format, tableWidth)
+}
+
+// ownTable is the table that the one sweep of a set has of its own, as presets have;
+// nil: there is none.
+func ownTable(set *trials.Set) *sweep.Table {
+	if len(set.Headers) != 1 {
+		return nil
+	}
+	var spec sweep.Spec
+	if json.Unmarshal(set.Headers[0].Spec, &spec) != nil || spec.Table == nil || len(spec.Table.Values) == 0 {
+		return nil
+	}
+	return spec.Table
 }
 
 // readerOf is a reader of metrics by name.
