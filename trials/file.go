@@ -6,6 +6,7 @@ package trials
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,8 +44,9 @@ const (
 type Writer struct {
 	f     *os.File
 	lines int // in the file
-	hosts int // line of the latest hosts; 0: none
-	known []byte
+	// hosts has the line of each description of hosts, by its digest: a sweep over a
+	// sysctl comes back to the same few with every round.
+	hosts map[[sha256.Size]byte]int
 }
 
 // Create makes a file that doesn't exist yet, or is empty, and writes the header.
@@ -60,7 +62,7 @@ func Create(path string, h Header) (*Writer, error) {
 		}
 		return nil, err
 	}
-	w := &Writer{f: f}
+	w := &Writer{f: f, hosts: map[[sha256.Size]byte]int{}}
 	h.Schema, h.Line = result.Schema, LineSweep
 	if err := w.write(h); err != nil {
 		_ = f.Close()
@@ -85,7 +87,7 @@ func Resume(path string) (*Writer, Header, []Past, error) {
 	if err != nil {
 		return nil, h, nil, err
 	}
-	w := &Writer{f: f}
+	w := &Writer{f: f, hosts: map[[sha256.Size]byte]int{}}
 	past, whole, err := w.scan(&h)
 	if err == nil {
 		err = f.Truncate(whole)
@@ -132,11 +134,15 @@ func (w *Writer) scan(h *Header) (past []Past, whole int64, err error) {
 				return nil, 0, errors.New("it doesn't begin like the file of a sweep")
 			}
 		case l.Line == LineHosts:
-			w.hosts = w.lines
 			var hosts Hosts
-			if json.Unmarshal(line, &hosts) == nil {
-				w.known, _ = json.Marshal(hosts.Hosts)
+			if err := json.Unmarshal(line, &hosts); err != nil {
+				return nil, 0, fmt.Errorf("line %d: %w", w.lines, err)
 			}
+			key, err := digest(hosts.Hosts)
+			if err != nil {
+				return nil, 0, fmt.Errorf("line %d: %w", w.lines, err)
+			}
+			w.hosts[key] = w.lines
 		case l.Sweep != nil:
 			p := Past{Place: *l.Sweep}
 			if l.Status == result.Complete && l.Summary != nil {
@@ -164,24 +170,32 @@ func (w *Writer) write(v any) error {
 	return w.f.Sync()
 }
 
-// Add appends a trial. Its hosts stand in a line of their own, once for as long as
-// they don't change. Without keep it has neither streams nor intervals nor
-// histograms.
+// digest is what two equal descriptions have in common.
+func digest(hosts result.Ends[*result.Host]) ([sha256.Size]byte, error) {
+	b, err := json.Marshal(hosts)
+	return sha256.Sum256(b), err
+}
+
+// Add appends a trial. Its hosts stand in a line of their own, once in the file
+// however many trials they have. Without keep it has neither streams nor intervals
+// nor histograms.
 func (w *Writer) Add(r *result.Run, keep bool) error {
 	line := *r
-	hosts, err := json.Marshal(r.Hosts)
-	if err != nil {
-		return err
-	}
 	if r.Hosts.Client != nil && r.Hosts.Server != nil {
-		if !bytes.Equal(hosts, w.known) {
+		key, err := digest(r.Hosts)
+		if err != nil {
+			return err
+		}
+		at, known := w.hosts[key]
+		if !known {
 			if err := w.write(Hosts{Schema: result.Schema, Line: LineHosts, Hosts: r.Hosts}); err != nil {
 				return err
 			}
-			w.known, w.hosts = hosts, w.lines
+			at = w.lines
+			w.hosts[key] = at
 		}
 		place := *r.Sweep
-		place.Hosts = w.hosts
+		place.Hosts = at
 		line.Sweep, line.Hosts = &place, result.Ends[*result.Host]{}
 	}
 	if !keep {

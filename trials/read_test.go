@@ -169,6 +169,54 @@ func TestReadSweep(t *testing.T) {
 	}
 }
 
+// A sweep over a sysctl comes back to the same hosts again and again, and so does one
+// that is resumed: each stands in the file once.
+func TestHostsOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "sweep.jsonl")
+	w, err := Create(path, Header{ID: "aa", Spec: json.RawMessage(`{}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const trials = 6
+	mtus := []int{1500, 9000}
+	for i := range trials {
+		if i == trials/2 {
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if w, _, _, err = Resume(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := aRun(1e9)
+		r.Sweep = &result.Place{ID: "aa", Cell: map[string]string{"mtu": "1500"}, Trial: i + 1, Slot: i + 1}
+		r.Hosts.Client.Device = &result.Device{MTU: &mtus[i%2]}
+		if err := w.Add(r, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(b, []byte(`"line":"hosts"`)); n != 2 {
+		t.Errorf("two descriptions of hosts took %d lines:\n%s", n, b)
+	}
+	r := NewReader()
+	if _, err := r.Read(path); err != nil {
+		t.Fatal(err)
+	}
+	for i, trial := range r.Set().Trials {
+		if got, want := *trial.Hosts.Client.Device.MTU, mtus[i%2]; got != want {
+			t.Errorf("trial %d has an MTU of %d, not %d", i, got, want)
+		}
+	}
+}
+
 // Runs of their own: each form of document, alone, one after the other, and in
 // folders; the cell is what differs.
 func TestReadDocuments(t *testing.T) {
