@@ -320,6 +320,16 @@ func (g *Group) MostOutstanding() (most int) {
 	return most
 }
 
+// Paused is how long the streams have slept for their rate or their pauses, in
+// all, with a thread for each stream: the epoll engine serves others meanwhile.
+// Valid once the streams have ended.
+func (g *Group) Paused() (all time.Duration) {
+	for _, s := range g.streams {
+		all += time.Duration(s.waited)
+	}
+	return all
+}
+
 // streamEnded is called by the stream's worker, once.
 func (g *Group) streamEnded(s *stream) {
 	if s.err != nil {

@@ -236,6 +236,8 @@ func TestPausedStreams(t *testing.T) {
 		must(t, g.Finish(half))
 		if d := time.Duration(half.ClosedNs - half.OpenedNs); d < (bursts-1)*every {
 			t.Errorf("%s: %d bursts in %v", tt.name, bursts, d)
+		} else if slept := g.Paused(); cfg.Threads == 0 && (slept <= 0 || slept > d) {
+			t.Errorf("%s: slept %v of %v", tt.name, slept, d)
 		}
 		if cfg.Role == plan.Requester {
 			h, err := stats.DecodeHistogram(half.Threads[0].Latency)

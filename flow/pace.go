@@ -14,6 +14,7 @@ type pacer struct {
 	pause   Pause
 	allowed int   // operations that may still go before the next pause
 	dueAt   int64 // monotonic ns at which the next message may begin
+	waited  int64 // ns that awaitDue has slept
 }
 
 // A Pause holds a stream back after every Burst messages (or transactions) until
@@ -68,9 +69,10 @@ func (s *stream) awaitDue() bool {
 	if s.due() {
 		return true
 	}
-	wait := min(s.dueAt-sys.Monotonic(), int64(Timeout))
-	if wait > 0 {
+	from := sys.Monotonic()
+	if wait := min(s.dueAt-from, int64(Timeout)); wait > 0 {
 		sys.Nanosleep(wait)
+		s.waited += sys.Monotonic() - from
 	}
 	return s.due()
 }

@@ -733,7 +733,7 @@ func (t *trial) iteration() output.Iteration {
 		return it
 	}
 	m, s := t.m, &it.Local
-	it.Elapsed, it.Transactions = m.elapsed, m.transactions
+	it.Elapsed, it.Transactions, it.Paused = m.elapsed, m.transactions, m.paused
 	s.BytesSent, s.BytesReceived, s.SendCalls, s.RecvCalls, s.FailedSends = m.sent, m.received, m.sendCalls, m.receiveCalls, m.failedSends
 	if m.sendBuffer >= 0 {
 		s.SendBufferEnd, s.RecvBufferEnd = m.sendBuffer, m.receiveBuffer

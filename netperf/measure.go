@@ -25,7 +25,8 @@ type measured struct {
 	receiveCalls    uint64
 	failedSends     uint64
 	transactions    uint64
-	mostOutstanding int         // requests at once
+	mostOutstanding int // requests at once
+	paused          time.Duration
 	cpu             *output.CPU // nil: not known
 	endCPU          *result.EndCPU
 	counters        *result.Counters
@@ -127,7 +128,7 @@ func measure(ctx context.Context, cfg flow.Config, fd int, win flow.Window, knob
 	if ferr := group.Finish(half); err == nil {
 		err = ferr
 	}
-	m.half, m.mostOutstanding = *half, group.MostOutstanding()
+	m.half, m.mostOutstanding, m.paused = *half, group.MostOutstanding(), group.Paused()
 	total := &m.half.Series[len(m.half.Series)-1]
 	m.sent, m.received = total.Sent[0], total.Received[0]
 	// netperf counts a send that the kernel cut short and its rest as one.

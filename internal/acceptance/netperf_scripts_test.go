@@ -119,6 +119,13 @@ func TestNetperfScripts(t *testing.T) {
 				t.Error(r.stdout)
 			}
 		}},
+		{"a round trip without its pauses", "-l 1 -b 10 -w 100 -t TCP_RR -- -k THROUGHPUT,RT_LATENCY", 0, func(t *testing.T, r *ran) {
+			f := r.figures(t)
+			f.positive(t, "RT_LATENCY")
+			if latency, spacing := f.number(t, "RT_LATENCY"), 1e6/f.number(t, "THROUGHPUT"); latency > 0.99*spacing { // a busy machine sleeps little, but some
+				t.Errorf("%g us of latency, with a transaction every %g us", latency, spacing)
+			}
+		}},
 		{"no retransmissions of UDP", "-l 1 -t UDP_STREAM -- -m 1024 -R 1 -k LOCAL_TRANSPORT_RETRANS,REMOTE_RECV_CALLS,LOCAL_SEND_CALLS", 0, func(t *testing.T, r *ran) {
 			f := r.figures(t)
 			f.are(t, figures{"LOCAL_TRANSPORT_RETRANS": "-1"})
