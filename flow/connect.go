@@ -64,10 +64,7 @@ func (d *Dialer) start() (*dialing, error) {
 		return x, nil
 	}
 	if !from.IsValid() {
-		from = netip.IPv4Unspecified()
-		if x.family == unix.AF_INET6 {
-			from = netip.IPv6Unspecified()
-		}
+		from = sys.Unspecified(x.family)
 	}
 	x.from, err = sys.NewRawAddr(netip.AddrPortFrom(from, 0))
 	return x, err

@@ -41,8 +41,8 @@ type Client struct {
 	selection  output.Selection
 	dataTarget netip.Addr // of the data connection
 	dataSource netip.Addr // invalid: any
-	control    *link
-	fill       *os.File // of -F
+	control    *link      // nil: none (-N)
+	fill       *os.File   // of -F
 	document   *document
 	latency    *output.Latency
 	interims   int
@@ -271,7 +271,7 @@ func (c *Client) test(ctx context.Context) error {
 	confidence := output.NewConfidence(o)
 	var last *trial
 	for confidence.More() {
-		t := &trial{client: c, options: o, port: port, first: last}
+		t := &trial{client: c, options: o, port: port, before: last}
 		if err := t.run(ctx); err != nil {
 			return err
 		}
@@ -306,7 +306,7 @@ func (c *Client) stopped() bool {
 type trial struct {
 	client  *Client
 	options *options.Netperf
-	first   *trial // the one before; nil: this is the first
+	before  *trial // nil: this is the first
 	port    int    // of the server's data socket, once it has said it; wanted until then
 
 	socketPlan
@@ -320,15 +320,15 @@ type trial struct {
 }
 
 func (t *trial) noDelayWanted() bool {
-	if t.first != nil {
-		return t.first.remote.NoDelay
+	if t.before != nil {
+		return t.before.remote.NoDelay
 	}
 	return t.options.NoDelay
 }
 
 func (t *trial) cpuWanted() bool {
-	if t.first != nil {
-		return t.first.remoteCPU
+	if t.before != nil {
+		return t.before.remoteCPU
 	}
 	return t.options.CPU.Remote
 }
@@ -431,7 +431,7 @@ func (t *trial) makeSocket() (int, error) {
 	if t.datagrams || o.DataPort.Local != 0 || c.dataSource.IsValid() && c.carrier() == plan.Connection {
 		local := c.dataSource
 		if !local.IsValid() {
-			local = wildcard(t.family)
+			local = sys.Unspecified(t.family)
 		}
 		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
 		if err == nil && o.DataPort.Local == 0 && !t.datagrams {

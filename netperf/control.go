@@ -98,7 +98,7 @@ func wildcards(host string) string {
 	return host
 }
 
-// A link is the client's control connection; its zero value is none (-N).
+// A link is the client's control connection.
 type link struct {
 	conn   net.Conn
 	remote netip.AddrPort
@@ -122,7 +122,7 @@ func (c *Client) establish(ctx context.Context, targets []netip.Addr) (*link, er
 		}
 		from := bindTo
 		if !from.IsValid() {
-			from = wildcard(sys.Family(target))
+			from = sys.Unspecified(sys.Family(target))
 		}
 		fd, err := connectControl(ctx, netip.AddrPortFrom(from, uint16(o.SourcePort)), netip.AddrPortFrom(target, uint16(o.Port)))
 		if err != nil {

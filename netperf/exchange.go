@@ -198,7 +198,6 @@ func readStreamResults(t *trial, m *wire.Message) error {
 		return err
 	}
 	t.remote.BytesReceived, t.remote.RecvCalls = uint64(max(r.Bytes, 0)), uint64(r.Calls)
-	t.remote.SendBufferEnd, t.remote.RecvBufferEnd = t.remote.SendBuffer, t.remote.RecvBuffer
 	t.remote.CPU = t.classicCPU(r.CPUPercent, r.CPUMethod, r.NumCPUs)
 	return nil
 }
@@ -241,7 +240,6 @@ func readCCResults(t *trial, m *wire.Message) error {
 		return err
 	}
 	t.remoteTransactions = uint64(r.TransReceived)
-	t.remote.SendBufferEnd, t.remote.RecvBufferEnd = t.remote.SendBuffer, t.remote.RecvBuffer
 	// netserver leaves the method out of these results, and the CPUs with it when
 	// no other test came before: then the local number stands in for it.
 	t.remote.CPU = t.classicCPU(r.CPUPercent, wire.CPUProcStat, r.NumCPUs)

@@ -17,6 +17,7 @@ import (
 	"gperf/control"
 	"gperf/flow"
 	"gperf/internal/sys"
+	"gperf/netperf/options"
 	"gperf/netperf/wire"
 	"gperf/plan"
 	"gperf/result"
@@ -25,7 +26,7 @@ import (
 )
 
 // Port is netserver's.
-const Port = 12865
+const Port = options.DefaultPort
 
 // Server is netserver's side of the protocol: a server.Protocol.
 type Server struct {

@@ -86,14 +86,6 @@ func bind(fd int, addr netip.AddrPort) error {
 	return os.NewSyscallError("bind", unix.Bind(fd, sa))
 }
 
-// wildcard is the unspecified address of a family.
-func wildcard(family int) netip.Addr {
-	if family == unix.AF_INET6 {
-		return netip.IPv6Unspecified()
-	}
-	return netip.IPv4Unspecified()
-}
-
 // buffers are SO_SNDBUF and SO_RCVBUF as the kernel reports them; -1 where it
 // doesn't.
 func buffers(fd int) (send, receive int) {
@@ -155,7 +147,7 @@ func errno(err error) unix.Errno {
 // be had is replaced by every address: the client may know this machine by one that
 // others translate, and a link-local one (EINVAL) comes without its scope.
 func (p *socketPlan) listen(addr netip.Addr, ports []uint16) (fd int, err error) {
-	addrs := []netip.Addr{wildcard(p.family)}
+	addrs := []netip.Addr{sys.Unspecified(p.family)}
 	if addr.IsValid() {
 		addrs = []netip.Addr{addr, addrs[0]}
 	}

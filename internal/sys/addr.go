@@ -18,6 +18,14 @@ func Family(a netip.Addr) int {
 	return unix.AF_INET6
 }
 
+// Unspecified is the address of a family that stands for any of its own.
+func Unspecified(family int) netip.Addr {
+	if family == unix.AF_INET6 {
+		return netip.IPv6Unspecified()
+	}
+	return netip.IPv4Unspecified()
+}
+
 // Sockaddr is ap as connect(2) and bind(2) take it. The zone of a scoped
 // address is an interface's name or number; an interface that doesn't exist in
 // the calling thread's namespace is an error.
