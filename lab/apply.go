@@ -225,7 +225,7 @@ func (l *Lab) readBack(p *place, w *wanted) ([]Applied, error) {
 // position is the place of a setting in the table.
 func position(name string) int {
 	r, _, _ := find(name)
-	return slices.Index(order(), r)
+	return slices.Index(rows, r)
 }
 
 // sameValue compares what was read with what was set, both in normal form. Only

@@ -3,6 +3,7 @@ package lab
 import (
 	"bufio"
 	"bytes"
+	stdcmp "cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -686,8 +687,8 @@ func TestApply(t *testing.T) {
 					if !slices.Contains(tt.kinds, kind) {
 						continue
 					}
-					label := tt.name + "=" + cmpOr(tt.value, tt.want)
-					settings := []Setting{{Name: tt.name, Value: cmpOr(tt.value, tt.want)}}
+					label := tt.name + "=" + stdcmp.Or(tt.value, tt.want)
+					settings := []Setting{{Name: tt.name, Value: stdcmp.Or(tt.value, tt.want)}}
 					for _, a := range tt.also {
 						if a.Requested != "" {
 							settings = append(settings, Setting{Name: a.Name, Value: a.Requested})

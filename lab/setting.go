@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -74,10 +75,10 @@ var (
 // rows is the table. The order is that of setting: an MTU is in force before a
 // queueing discipline whose burst depends on it. It is filled in by init, for
 // what the rows refer to refers to the table.
-var rows []row
+var rows []*row
 
 func init() {
-	rows = []row{
+	rows = []*row{
 		{
 			doc:    SettingDoc{"queues", "1..1024", "transmit and receive queues of the end's device; the link is made anew", vethOnly},
 			group:  linking,
@@ -167,8 +168,7 @@ func Names() []SettingDoc {
 
 // find returns the row of a setting, and what follows the prefix of a family.
 func find(name string) (r *row, arg string, err error) {
-	for i := range rows {
-		r := &rows[i]
+	for _, r := range rows {
 		if name == r.doc.Name {
 			if strings.HasSuffix(name, ".NAME") {
 				break // the placeholder itself
@@ -279,7 +279,7 @@ func resolve(kind Kind, settings []Setting) ([]*wanted, error) {
 	}
 	relayed := slices.ContainsFunc(all, (*wanted).relayed)
 	for _, w := range all {
-		slices.SortStableFunc(w.wishes, func(a, b wish) int { return slices.Index(order(), a.row) - slices.Index(order(), b.row) })
+		slices.SortStableFunc(w.wishes, func(a, b wish) int { return slices.Index(rows, a.row) - slices.Index(rows, b.row) })
 		if err := w.compose(relayed); err != nil {
 			return nil, err
 		}
@@ -296,15 +296,6 @@ func resolve(kind Kind, settings []Setting) ([]*wanted, error) {
 		}
 	}
 	return all, nil
-}
-
-// order lists the rows as pointers, as wishes have them.
-func order() []*row {
-	list := make([]*row, len(rows))
-	for i := range rows {
-		list[i] = &rows[i]
-	}
-	return list
 }
 
 // value returns the normal form of a setting, or "" if it isn't wanted.
@@ -329,8 +320,8 @@ func (w *wanted) compose(relayed bool) error {
 		d, _ := time.ParseDuration(w.value(name))
 		return d
 	}
-	rate, _ := units.ParseBitRate(cmpOr(w.value("link-rate"), "0"))
-	queue, _ := units.ParseSize(cmpOr(w.value("link-queue"), "0"))
+	rate, _ := units.ParseBitRate(cmp.Or(w.value("link-rate"), "0"))
+	queue, _ := units.ParseSize(cmp.Or(w.value("link-queue"), "0"))
 	kind := w.value("qdisc")
 	w.queues = int(number("queues"))
 	w.shape = shape{
@@ -373,14 +364,6 @@ func (w *wanted) compose(relayed bool) error {
 		}
 	}
 	return nil
-}
-
-// cmpOr returns s, or another if s is empty.
-func cmpOr(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // normalInt returns a check for whole numbers in a range.
@@ -483,7 +466,7 @@ func parseLoss(value string) (l loss) {
 	}
 	share, run, _ := strings.Cut(value, "x")
 	l.share = parsePercent(share)
-	l.run, _ = strconv.ParseInt(cmpOr(run, "1"), 10, 64)
+	l.run, _ = strconv.ParseInt(cmp.Or(run, "1"), 10, 64)
 	return l
 }
 

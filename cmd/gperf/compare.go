@@ -164,15 +164,10 @@ func (o *compareOptions) sides(files []string, filters bool) (set *trials.Set, a
 		}
 		o.Metric = m.Name
 	}
-	var wanted []trials.Metric
-	for _, name := range names {
-		m, err := trials.LookupMetric(name)
-		if err != nil {
-			return nil, a, b, err
-		}
-		wanted = append(wanted, m)
+	reader, err := readerOf(names, trials.Covariates()...)
+	if err != nil {
+		return nil, a, b, err
 	}
-	reader := trials.NewReader(append(wanted, trials.Covariates()...)...)
 	if !filters {
 		if same, err := sameInput(files); err != nil || same && !o.aa {
 			return nil, a, b, errors.Join(err, sameError(same))

@@ -179,7 +179,7 @@ func serveNetperf(o *options.Netserver, fds []int, stderr io.Writer) int {
 	}
 	s, err := server.New(cfg)
 	if err == nil {
-		ctx, release := untilSignal()
+		ctx, release := untilSignal(nil)
 		defer release()
 		err = s.Serve(ctx)
 	}
@@ -208,7 +208,7 @@ func serveInetd(o *options.Netserver) int {
 	if err != nil {
 		return exitFailed
 	}
-	ctx, release := untilSignal()
+	ctx, release := untilSignal(nil)
 	defer release()
 	if err := s.ServeOne(ctx, 0); err != nil {
 		return exitFailed
@@ -231,21 +231,4 @@ func nameProcess(arg0 string) {
 		return
 	}
 	_ = os.WriteFile("/proc/self/comm", []byte(name[:min(len(name), most)]), 0)
-}
-
-// untilSignal is a context that the first SIGINT or SIGTERM ends.
-func untilSignal() (context.Context, func()) {
-	stop, release := onSignal(exitSignal)
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		select {
-		case <-stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		cancel()
-		release()
-	}
 }

@@ -119,7 +119,7 @@ func runServer(c *cli.Context, options []option[serverOptions]) error {
 	if err := o.serveNetperf(s); err != nil {
 		return err
 	}
-	ctx, release := untilSignal()
+	ctx, release := untilSignal(nil)
 	defer release()
 	if o.portFile != "" {
 		if err := writePort(o.portFile, s.Addrs()[0].Port()); err != nil {

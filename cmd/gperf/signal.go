@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"os/signal"
 	"sync"
@@ -32,4 +33,22 @@ func onSignal(status int) (stop <-chan struct{}, release func()) {
 		signal.Stop(signals)
 		close(done)
 	})
+}
+
+// untilSignal is a context that the first SIGINT or SIGTERM ends, for a cause; nil:
+// context.Canceled.
+func untilSignal(cause error) (context.Context, func()) {
+	stop, release := onSignal(exitSignal)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go func() {
+		select {
+		case <-stop:
+			cancel(cause)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		release()
+	}
 }

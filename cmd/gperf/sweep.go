@@ -350,19 +350,14 @@ func (o *sweepOptions) showTable(w io.Writer) error {
 	if o.Table == nil {
 		return nil
 	}
-	var wanted []trials.Metric
-	for _, name := range slices.Concat(o.Table.Values, []string{"stalls"}) { // which cells tell of
-		m, err := trials.LookupMetric(name)
-		if err != nil {
-			return err
-		}
-		wanted = append(wanted, m)
+	r, err := readerOf(slices.Concat(o.Table.Values, []string{"stalls"})) // which cells tell of
+	if err != nil {
+		return err
 	}
-	r := trials.NewReader(wanted...)
 	if _, err := r.Read(o.output); err != nil {
 		return err
 	}
-	t, err := report.New(r.Set(), report.Spec{Rows: o.Table.Rows, Cols: o.Table.Cols, Values: o.Table.Values})
+	t, err := report.New(r.Set(), report.Spec(*o.Table))
 	if err != nil {
 		return err
 	}
@@ -450,17 +445,8 @@ func (o *sweepOptions) run(c *cli.Context, cells []sweep.Cell, plans []*cellPlan
 			err = fmt.Errorf("sweep: %w", cerr)
 		}
 	}()
-	stop, release := onSignal(exitSignal)
+	ctx, release := untilSignal(client.ErrInterrupted)
 	defer release()
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-stop:
-			cancel(client.ErrInterrupted)
-		case <-ctx.Done():
-		}
-	}()
 	if !o.quiet {
 		o.announce(c.App.ErrWriter, cells, plans)
 	}

@@ -107,7 +107,7 @@ func tabulate(w io.Writer, o *tableOptions, files []string) error {
 	}
 	set := reader.Set()
 	if own := ownTable(set); own != nil && !o.split && o.spec.Values == nil && !slices.Contains(files, "-") {
-		o.spec, o.split = report.Spec{Rows: own.Rows, Cols: own.Cols, Values: own.Values}, true
+		o.spec, o.split = report.Spec(*own), true
 		return tabulate(w, o, files) // which needs other figures
 	}
 	if len(set.Trials) == 0 {
@@ -153,8 +153,8 @@ func ownTable(set *trials.Set) *sweep.Table {
 	return spec.Table
 }
 
-// readerOf is a reader of metrics by name.
-func readerOf(names []string) (*trials.Reader, error) {
+// readerOf is a reader of metrics by name, and of more.
+func readerOf(names []string, more ...trials.Metric) (*trials.Reader, error) {
 	var wanted []trials.Metric
 	for _, name := range names {
 		m, err := trials.LookupMetric(name)
@@ -163,7 +163,7 @@ func readerOf(names []string) (*trials.Reader, error) {
 		}
 		wanted = append(wanted, m)
 	}
-	return trials.NewReader(wanted...), nil
+	return trials.NewReader(append(wanted, more...)...), nil
 }
 
 // has reports whether any trial has a value of the metric.

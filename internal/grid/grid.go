@@ -84,6 +84,12 @@ func (g *Grid) line(b *strings.Builder, cells []string, columns, widths []int) {
 	b.WriteString(strings.TrimRight(s.String(), " ") + "\n")
 }
 
+// A cell's text as each form can carry it.
+var (
+	markdownEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "*", `\*`, "`", "\\`")
+	tsvBlanks       = strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
+)
+
 // Markdown is the table as GitHub's Markdown has them, whose heading is one line.
 func (g *Grid) Markdown() string {
 	heading := g.heading()
@@ -94,7 +100,7 @@ func (g *Grid) Markdown() string {
 	row := func(cells []string) {
 		b.WriteByte('|')
 		for _, cell := range cells {
-			b.WriteString(" " + strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "*", `\*`, "`", "\\`").Replace(Plain(cell)) + " |")
+			b.WriteString(" " + markdownEscapes.Replace(Plain(cell)) + " |")
 		}
 		b.WriteByte('\n')
 	}
@@ -144,7 +150,7 @@ func (g *Grid) Separated(w io.Writer, separator rune) error {
 	for _, line := range lines {
 		cells := make([]string, len(line))
 		for j, cell := range line {
-			cells[j] = strings.NewReplacer("\t", " ", "\n", " ", "\r", " ").Replace(cell)
+			cells[j] = tsvBlanks.Replace(cell)
 		}
 		if _, err := io.WriteString(w, strings.Join(cells, "\t")+"\n"); err != nil {
 			return err
