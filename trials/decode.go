@@ -145,6 +145,7 @@ func decodeBuild(raw []byte) string {
 // An item is what one document came to.
 type item struct {
 	line   int
+	id     string // of the run
 	trials []*Trial
 	refers int // line of the hosts' description; 0: none
 	header *Header
@@ -338,10 +339,11 @@ func (d *decoder) trial(file string, line int) item {
 		t.Cell = shared.texts.get(w.raw[rawCell], decodeTexts)
 	}
 	t.values = d.values(t)
+	id := decodeText(w.raw[rawID])
 	if raw := w.raw[rawRepeat]; raw != nil && string(raw) != "null" {
-		return d.series(t, raw)
+		return d.series(t, id, raw)
 	}
-	return item{trials: []*Trial{t}, refers: refers}
+	return item{id: id, trials: []*Trial{t}, refers: refers}
 }
 
 func isZero(raw []byte) bool {
@@ -387,12 +389,11 @@ func (d *decoder) values(t *Trial) []float64 {
 
 // series makes a trial of each run of a repeated test. Only that of the document,
 // whole, has all figures.
-func (d *decoder) series(whole *Trial, raw []byte) item {
+func (d *decoder) series(whole *Trial, id string, raw []byte) item {
 	var series result.Repeat
 	if err := json.Unmarshal(raw, &series); err != nil {
 		return item{err: errors.New("the runs of the series can't be read")}
 	}
-	id := decodeText(d.w.raw[rawID])
 	var all []*Trial
 	for i := range series.Trials {
 		short := &series.Trials[i]
@@ -410,7 +411,7 @@ func (d *decoder) series(whole *Trial, raw []byte) item {
 	if len(all) == 0 {
 		return item{err: errors.New("a series without runs")}
 	}
-	return item{trials: all}
+	return item{id: id, trials: all}
 }
 
 // shortFigures are what a series keeps of a run, by their paths in its own
@@ -451,6 +452,7 @@ type joiner struct {
 	hosts map[int]*result.Ends[*result.Host]
 	head  *Header
 	docs  int
+	again int  // runs that were read before
 	torn  item // waits for the file to go on, which makes it an error
 	event stream
 }
@@ -483,6 +485,9 @@ func (j *joiner) batch(b *batch) error {
 	case j.torn.err != nil:
 		set.Notes = append(set.Notes, fmt.Sprintf("%s:%d: the last line is torn, and left out", b.from.name, j.torn.line))
 	}
+	if j.again > 0 {
+		set.Notes = append(set.Notes, fmt.Sprintf("%s: runs that were read before, counted once: %d", b.from.name, j.again))
+	}
 	return j.event.end(j)
 }
 
@@ -510,6 +515,14 @@ func (j *joiner) item(it *item) error {
 		j.r.set.Headers = append(j.r.set.Headers, *it.header)
 	case it.hosts != nil:
 		j.hosts[it.line] = it.hosts
+	}
+	if it.id != "" {
+		// A copy is no second measurement.
+		if j.r.ids[it.id] {
+			j.again++
+			return nil
+		}
+		j.r.ids[it.id] = true
 	}
 	if it.refers > 0 {
 		h := j.hosts[j.base+it.refers]

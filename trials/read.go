@@ -28,6 +28,7 @@ type Reader struct {
 	slots  []slot
 	paths  *node
 	shared caches
+	ids    map[string]bool // of the runs read so far
 }
 
 // A slot is one path of one metric.
@@ -39,7 +40,7 @@ type slot struct {
 // NewReader returns a reader of these metrics; what is asked for twice is read
 // once.
 func NewReader(wanted ...Metric) *Reader {
-	r := &Reader{}
+	r := &Reader{ids: map[string]bool{}}
 	for _, m := range wanted {
 		if r.set.Index(m.Name) < 0 {
 			r.set.Metrics = append(r.set.Metrics, m)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 	"gperf/sockopt"
 )
 
+var lastID atomic.Uint64
+
 // aRun is a finished run of a test that moved rate bit/s.
 func aRun(rate float64) *result.Run {
 	boot, kernel := "b1", "6.12.1"
@@ -29,7 +32,7 @@ func aRun(rate float64) *result.Run {
 	p := &plan.Test{Streams: 2, Client: plan.End{Knobs: sockopt.Settings{"nodelay": sockopt.Int(1)}}, Server: plan.End{Knobs: sockopt.Settings{"nodelay": sockopt.Int(1)}}}
 	p.Normalise()
 	return &result.Run{
-		Schema: result.Schema, ID: "11", Started: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), Gperf: result.Build{Version: "1.0", Commit: "c"},
+		Schema: result.Schema, ID: fmt.Sprintf("%032x", lastID.Add(1)), Started: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), Gperf: result.Build{Version: "1.0", Commit: "c"},
 		Labels: map[string]string{"where": "here"}, Status: result.Complete, Trust: result.Trust{OK: true},
 		Plan: p, Hosts: result.Ends[*result.Host]{Client: host(), Server: host()},
 		Summary: &result.Summary{
@@ -233,8 +236,10 @@ func TestReadDocuments(t *testing.T) {
 		}
 	}
 	var one bytes.Buffer
-	if err := json.Compact(&one, document(t, a, encode.JSON)); err != nil {
-		t.Fatal(err)
+	for _, r := range []*result.Run{a, b} {
+		if err := json.Compact(&one, document(t, r, encode.JSON)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	a.Intervals = []result.Interval{{Direction: plan.ClientToServer}}
 	lines := document(t, a, encode.JSONLines)
@@ -246,7 +251,8 @@ func TestReadDocuments(t *testing.T) {
 	}{
 		{"a folder", folder, []int{1, 1}, 1},
 		{"one after the other", write(t, "both.json", both), []int{1, bytes.Count(document(t, a, encode.JSON), []byte("\n")) + 1}, 0},
-		{"in one line", write(t, "line.json", bytes.Join([][]byte{one.Bytes(), one.Bytes()}, nil)), []int{1, 1}, 0},
+		{"in one line", write(t, "line.json", one.Bytes()), []int{1, 1}, 0},
+		{"twice", write(t, "twice.json", bytes.Repeat(both, 2)), []int{1, bytes.Count(document(t, a, encode.JSON), []byte("\n")) + 1}, 1},
 		{"JSON lines", write(t, "lines.jsonl", lines), []int{2}, 0},
 		{"without blanks between", write(t, "tight.json", bytes.ReplaceAll(both, []byte("}\n{"), []byte("}{"))), []int{1, bytes.Count(document(t, a, encode.JSON), []byte("\n"))}, 0},
 	} {
@@ -269,7 +275,7 @@ func TestReadDocuments(t *testing.T) {
 			if diff := cmp.Diff(map[string]float64{"throughput": 1e9, "client-run-queue-wait": 0.5}, figures(set, set.Trials[0])); diff != "" {
 				t.Errorf("figures (-want +got):\n%s", diff)
 			}
-			if len(set.Trials) == 2 && tt.name != "in one line" {
+			if len(set.Trials) == 2 {
 				want := map[string]string{"nodelay": "on:off", "message-size": "8K:128K", "where": "here"}
 				if diff := cmp.Diff(want, set.Trials[1].Cell); diff != "" {
 					t.Errorf("cell (-want +got):\n%s", diff)
@@ -327,6 +333,10 @@ func TestFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	next, err := os.ReadFile(sweepFile(t))
+	if err != nil {
+		t.Fatal(err)
+	}
 	pretty := document(t, aRun(1), encode.JSON)
 	for _, tt := range []struct {
 		name, text string
@@ -347,7 +357,8 @@ func TestFaults(t *testing.T) {
 		{name: "hosts elsewhere", text: strings.Replace(string(good), `"hosts":2}`, `"hosts":3}`, 1), err: "f:3: its hosts should be in line 3, and aren't"},
 		{name: "place", text: strings.Replace(string(good), `"round":1`, `"round":"one"`, 1), err: "f:3: the place in the sweep: round: string instead of int"},
 		{name: "csv", text: "id,started,status,test\n", err: "f: gperf's CSV, which is for spreadsheets"},
-		{name: "two sweeps", text: string(good) + string(good)},
+		{name: "two sweeps", text: string(good) + string(next)},
+		{name: "a sweep twice", text: string(good) + string(good), note: "f: runs that were read before, counted once: 4"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := NewReader(lookups(t, "throughput")...)

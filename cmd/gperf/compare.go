@@ -169,14 +169,23 @@ func (o *compareOptions) sides(files []string, filters bool) (set *trials.Set, a
 		return nil, a, b, err
 	}
 	if !filters {
-		if same, err := sameInput(files); err != nil || same && !o.aa {
-			return nil, a, b, errors.Join(err, sameError(same))
+		same, err := sameInput(files)
+		switch {
+		case err != nil:
+			return nil, a, b, err
+		case same && !o.aa:
+			return nil, a, b, errors.New("OLD and NEW are the same file: --aa FILE checks one configuration against itself")
+		case same:
+			files = files[:1]
 		}
 	}
 	counts := make([]int, len(files))
 	for i, file := range files {
 		if counts[i], err = reader.Read(file); err != nil {
 			return nil, a, b, err
+		}
+		if counts[i] == 0 && i > 0 && !filters {
+			return nil, a, b, fmt.Errorf("%s: no trials that %s doesn't have", file, files[0])
 		}
 	}
 	set = reader.Set()
@@ -231,13 +240,6 @@ func sameInput(files []string) (bool, error) {
 		infos[i] = info
 	}
 	return os.SameFile(infos[0], infos[1]), nil
-}
-
-func sameError(same bool) error {
-	if same {
-		return errors.New("OLD and NEW are the same file: --aa FILE checks one configuration against itself")
-	}
-	return nil
 }
 
 // inBoth is a trial that is on both sides, nil if none is.
