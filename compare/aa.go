@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -68,7 +67,8 @@ func AA(set *trials.Set, a, b Side, o Options) (*AAReport, error) {
 		return nil, err
 	}
 	o.Sample.LowerIsBetter = of.Better == trials.Lower
-	r.Metric, r.Unit, r.Better, r.Alpha, r.axes = of.Metric, of.Unit, of.Better, cmp.Or(o.Sample.Alpha, 0.05), of.axes
+	r.Notes = append(r.Notes, o.fill(set, a, b)...)
+	r.Metric, r.Unit, r.Better, r.Alpha, r.axes = of.Metric, of.Unit, of.Better, o.Sample.Alpha, of.axes
 	m := measurer{set: set, metric: set.Index(of.Metric), rounds: map[round]int{}, o: o.Sample}
 	sides := make([][2]sample.Side, len(pairs))
 	for i, p := range pairs {

@@ -103,7 +103,8 @@ func New(set *trials.Set, a, b Side, o Options) (*Report, error) {
 		return nil, err
 	}
 	o.Sample.LowerIsBetter = r.Better == trials.Lower
-	r.Alpha, r.Threshold, r.Power = cmp.Or(o.Sample.Alpha, 0.05), 100*cmp.Or(o.Sample.Threshold, 0.02), cmp.Or(o.Sample.Power, 0.8)
+	r.Notes = append(r.Notes, o.fill(set, a, b)...)
+	r.Alpha, r.Threshold, r.Power = o.Sample.Alpha, 100*o.Sample.Threshold, o.Sample.Power
 	r.A, r.B = a.report(), b.report()
 	subject, err := r.setAxes(set, a, b, o.By)
 	if err != nil {
@@ -126,6 +127,17 @@ func New(set *trials.Set, a, b Side, o Options) (*Report, error) {
 	r.Differs = differences(a, b, r.axes, subject)
 	r.remark(a, b, pairs)
 	return r, nil
+}
+
+// fill puts defaults for what wasn't asked for, and says which aren't the usual
+// ones.
+func (o *Options) fill(set *trials.Set, a, b Side) (notes []string) {
+	if o.Sample.Alpha == 0 && (set.UntilPrecise(a.Trials) || set.UntilPrecise(b.Trials)) {
+		o.Sample.Alpha = sample.FinalAlpha
+		notes = append(notes, fmt.Sprintf("alpha is %g: trials ended once they were precise enough, and looking at them several times makes differences by chance likelier", o.Sample.Alpha))
+	}
+	o.Sample = o.Sample.Filled()
+	return notes
 }
 
 func correction(name string) (sample.Correction, error) {

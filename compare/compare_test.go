@@ -219,6 +219,50 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// Trials whose number was decided by looking at them are held to a smaller alpha,
+// unless the user chose one.
+func TestUntilPrecise(t *testing.T) {
+	t.Parallel()
+	fixed, looked := stalled.lines(), strings.Replace(worse.lines(), `"spec":null`, `"spec":{"axes":[],"until_precise":0.014}`, 1)
+	for _, tt := range []struct {
+		name, a, b  string
+		asked, want float64
+		notes       int
+	}{
+		{"neither", fixed, worse.lines(), 0, 0.05, 0},
+		{"new", fixed, looked, 0, sample.FinalAlpha, 1},
+		{"old", looked, fixed, 0, sample.FinalAlpha, 1},
+		{"asked", fixed, looked, 0.05, 0.05, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			set, a, b := read(t, tt.a, tt.b)
+			o := Options{Sample: sample.Options{Alpha: tt.asked}}
+			r, err := New(set, a, b, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			self, err := AA(set, a, b, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Alpha != tt.want || self.Alpha != tt.want {
+				t.Errorf("alpha %v, of a self-check %v, want %v", r.Alpha, self.Alpha, tt.want)
+			}
+			for _, notes := range [][]string{r.Notes, self.Notes} {
+				n := 0
+				for _, note := range notes {
+					if strings.HasPrefix(note, "alpha is 0.04: ") {
+						n++
+					}
+				}
+				if n != tt.notes {
+					t.Errorf("notes %q", notes)
+				}
+			}
+		})
+	}
+}
+
 func TestFilterErrors(t *testing.T) {
 	t.Parallel()
 	set, _, _ := read(t, small.lines(), "")

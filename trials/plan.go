@@ -112,15 +112,15 @@ func scalarText(raw json.RawMessage) string {
 	return strings.Trim(string(raw), "[]")
 }
 
-// axesOf are the names of a sweep's axes in their order, as far as its
+// axes are the names of the sweep's axes in their order, as far as its
 // specification lists them.
-func axesOf(spec json.RawMessage) []string {
+func (h *Header) axes() []string {
 	var s struct {
 		Axes []struct {
 			Names []string `json:"names"`
 		} `json:"axes"`
 	}
-	if json.Unmarshal(spec, &s) != nil {
+	if json.Unmarshal(h.Spec, &s) != nil {
 		return nil
 	}
 	var names []string
@@ -128,4 +128,13 @@ func axesOf(spec json.RawMessage) []string {
 		names = append(names, a.Names...)
 	}
 	return names
+}
+
+// untilPrecise reports whether the sweep decided on the way how many trials it
+// runs.
+func (h *Header) untilPrecise() bool {
+	var s struct {
+		UntilPrecise float64 `json:"until_precise"`
+	}
+	return json.Unmarshal(h.Spec, &s) == nil && s.UntilPrecise > 0
 }

@@ -122,6 +122,18 @@ func (s *Set) Index(name string) int {
 	return slices.IndexFunc(s.Metrics, func(m Metric) bool { return m.Name == name })
 }
 
+// UntilPrecise reports whether sweeps of these trials ended a cell's once they
+// were precise enough.
+func (s *Set) UntilPrecise(of []*Trial) bool {
+	looked := map[string]bool{}
+	for i := range s.Headers {
+		if h := &s.Headers[i]; h.untilPrecise() {
+			looked[h.ID] = true
+		}
+	}
+	return slices.ContainsFunc(of, func(t *Trial) bool { return t.Place != nil && looked[t.Place.ID] })
+}
+
 // Axes are the names in the cells of trials: those of the sweeps first, in their
 // order, then the others by name.
 func (s *Set) Axes() []string {
@@ -134,7 +146,7 @@ func (s *Set) Axes() []string {
 		}
 	}
 	for _, h := range s.Headers {
-		for _, name := range axesOf(h.Spec) {
+		for _, name := range h.axes() {
 			have(name)
 		}
 	}

@@ -48,7 +48,7 @@ func compareFlags() []option[compareOptions] {
 			}},
 		{name: "threshold", value: "PERCENT", usage: "smallest change that matters (default 2%)",
 			apply: func(t *o, s string) (err error) { t.Sample.Threshold, err = parseShare(s, 0.0001, 1); return err }},
-		{name: "alpha", value: "SHARE", usage: "chance of finding a difference where there is none (default 0.05)",
+		{name: "alpha", value: "SHARE", usage: "chance of finding a difference where there is none (default 0.05, or 0.04 for trials of sweep --until-precise)",
 			apply: func(t *o, s string) (err error) { t.Sample.Alpha, err = parseShare(s, 1e-6, 0.3); return err }},
 		{name: "power", value: "SHARE", usage: "chance with which the number of trials that is advised finds the change (default 0.8)",
 			apply: func(t *o, s string) (err error) { t.Sample.Power, err = parseShare(s, 0.5, 0.999); return err }},

@@ -26,7 +26,8 @@ type Options struct {
 	LowerIsBetter bool    // as for latency, CPU time or retransmits
 }
 
-func (o Options) filled() Options {
+// Filled is o with the defaults for what is zero.
+func (o Options) Filled() Options {
 	o.Alpha = cmp.Or(o.Alpha, 0.05)
 	o.Threshold = cmp.Or(o.Threshold, 0.02)
 	o.Power = cmp.Or(o.Power, 0.8)
@@ -97,7 +98,7 @@ type Comparison struct {
 func Measure(a, b Side, o Options) *Comparison {
 	a, b = a.usable(), b.usable()
 	c := &Comparison{
-		A: a.cell(), B: b.cell(), o: o.filled(),
+		A: a.cell(), B: b.cell(), o: o.Filled(),
 		Unit: UnitTrial, Notes: []string{}, a: a.Values, b: b.Values,
 	}
 	cellA, cellB := c.A, c.B

@@ -24,7 +24,7 @@ func (s Stopper) filled() Stopper {
 	s.First = cmp.Or(s.First, 10)
 	s.Every = cmp.Or(s.Every, 5)
 	s.Most = cmp.Or(s.Most, 50)
-	s.Width = cmp.Or(s.Width, 0.7*Options{}.filled().Threshold)
+	s.Width = cmp.Or(s.Width, 0.7*Options{}.Filled().Threshold)
 	return s
 }
 
