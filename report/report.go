@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -451,7 +452,7 @@ func number(v *float64) string {
 
 // Detail prints every trial, in the order of the cells and in each in that of the
 // starts.
-func (t *Table) Detail(w io.Writer, set *trials.Set, format string, width int) error {
+func (t *Table) Detail(w io.Writer, set *trials.Set, format string) error {
 	axes := slices.Concat(t.Rows, t.Cols)
 	for _, axis := range set.Axes() {
 		if !slices.Contains(axes, axis) {
@@ -466,7 +467,7 @@ func (t *Table) Detail(w io.Writer, set *trials.Set, format string, width int) e
 	}
 	people := format != CSV && format != TSV
 	head := slices.Concat(axes, []string{"round", "slot", "started"})
-	g := &grid.Grid{Keys: len(axes), Right: map[int]bool{}}
+	g := &grid.Grid{Right: map[int]bool{}}
 	for i, m := range t.metrics {
 		g.Right[len(head)] = people
 		switch {
@@ -474,6 +475,14 @@ func (t *Table) Detail(w io.Writer, set *trials.Set, format string, width int) e
 			head = append(head, t.title(i))
 		default:
 			head = append(head, m.Name)
+		}
+	}
+	for _, c := range insideColumns {
+		g.Right[len(head)] = people
+		if people {
+			head = append(head, c.title)
+		} else {
+			head = append(head, c.name)
 		}
 	}
 	g.Head = [][]string{append(head, "status", "source", "why")}
@@ -499,6 +508,7 @@ func (t *Table) Detail(w io.Writer, set *trials.Set, format string, width int) e
 				line = append(line, number(&v))
 			}
 		}
+		line = append(line, inside(trial, people)...)
 		g.Body = append(g.Body, append(line, cmp.Or(string(trial.Status), "?"), trial.Source(), trial.Why))
 	}
 	switch format {
@@ -507,7 +517,7 @@ func (t *Table) Detail(w io.Writer, set *trials.Set, format string, width int) e
 	case TSV:
 		return g.Separated(w, '\t')
 	}
-	g.Keys = 0
 	dropEmpty(g)
-	return printed(w, format, max(width, 1<<20), "", g, t.notes)
+	// Lines are not broken: programs cut them, too.
+	return printed(w, format, math.MaxInt, "", g, slices.Concat(t.notes, beginnings(all, axes)))
 }

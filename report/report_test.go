@@ -83,7 +83,7 @@ func TestTable(t *testing.T) {
 				}
 				var b strings.Builder
 				if tt.detail {
-					err = table.Detail(&b, set, format, tt.width)
+					err = table.Detail(&b, set, format)
 				} else {
 					err = table.Write(&b, format, tt.width)
 				}
@@ -93,6 +93,61 @@ func TestTable(t *testing.T) {
 				golden.Compare(t, "testdata/"+tt.name+"."+format, b.String())
 			})
 		}
+	}
+}
+
+// Trials that begin slowly, grow to their end, are steady, or keep no intervals.
+func TestInside(t *testing.T) {
+	t.Parallel()
+	shapes := []struct {
+		mtu  string
+		rate func(trial, i int) float64
+	}{
+		{"1500", func(trial, i int) float64 {
+			if i < 2 {
+				return 7e9
+			}
+			return 10e9 + 1e7*float64(trial*(i%3))
+		}},
+		{"3000", func(trial, i int) float64 { return 5e9 + 5e8*float64(i) + 1e7*float64(trial) }},
+		{"6000", func(trial, i int) float64 { return 9e9 + 1e8*float64((trial+i)%3) }},
+		{"9000", nil},
+	}
+	var b strings.Builder
+	b.WriteString(`{"schema":"gperf/1","line":"sweep","id":"a","spec":{"axes":[{"names":["mtu"]}]}}` + "\n")
+	for trial := range 5 {
+		for slot, shape := range shapes {
+			var intervals []string
+			for i := range 10 {
+				if shape.rate != nil {
+					half := shape.rate(trial, i) / 2
+					intervals = append(intervals, fmt.Sprintf(`{"direction":"client-to-server","throughput_bits_per_second":%g},{"direction":"server-to-client","throughput_bits_per_second":%g}`, half, half))
+				}
+			}
+			fmt.Fprintf(&b, `{"schema":"gperf/1","status":"complete","plan":{"interval_seconds":0.1},"sweep":{"id":"a","cell":{"mtu":%q},"round":%d,"slot":%d},"summary":{"throughput_bits_per_second":1e10},"intervals":[%s]}`+"\n",
+				shape.mtu, trial+1, slot+1, strings.Join(intervals, ","))
+		}
+	}
+	throughput, err := trials.LookupMetric("throughput")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := trials.NewReader(throughput)
+	r.Inside()
+	if _, err := r.ReadFrom("kept.jsonl", strings.NewReader(b.String())); err != nil {
+		t.Fatal(err)
+	}
+	set := r.Set()
+	table, err := New(set, Spec{Rows: []string{"mtu"}, Values: []string{"throughput"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range Formats {
+		var out strings.Builder
+		if err := table.Detail(&out, set, format); err != nil {
+			t.Fatal(err)
+		}
+		golden.Compare(t, "testdata/inside."+format, out.String())
 	}
 }
 

@@ -2,6 +2,7 @@ package trials
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ const (
 	rawGperf
 	rawTrust
 	rawStalls
+	rawIntervals
 	rawRepeat
 	rawThroughput
 	rawTPS
@@ -50,7 +52,7 @@ var rawPaths = [raws]string{
 	rawSchema: "schema", rawLine: "line", rawType: "type", rawID: "id", rawStarted: "started", rawStatus: "status",
 	rawError: "error", rawLabels: "labels", rawPlan: "plan", rawHosts: "hosts", rawSweep: "sweep", rawCell: "sweep.cell",
 	rawLabKind: "lab.kind", rawLabSettings: "lab.settings", rawGperf: "gperf", rawTrust: "trust.ok", rawStalls: "stalls",
-	rawRepeat: "repeat", rawThroughput: "summary.throughput_bits_per_second", rawTPS: "summary.transactions_per_second",
+	rawIntervals: "intervals", rawRepeat: "repeat", rawThroughput: "summary.throughput_bits_per_second", rawTPS: "summary.transactions_per_second",
 	rawEvent: "event", rawStart: "start", rawEnd: "end", rawMetadata: "metadata", rawResults: "results",
 }
 
@@ -339,6 +341,9 @@ func (d *decoder) trial(file string, line int) item {
 		t.Cell = shared.texts.get(w.raw[rawCell], decodeTexts)
 	}
 	t.values = d.values(t)
+	if d.r.inside {
+		t.Rates = decodeRates(w.raw[rawIntervals])
+	}
 	id := decodeText(w.raw[rawID])
 	if raw := w.raw[rawRepeat]; raw != nil && string(raw) != "null" {
 		return d.series(t, id, raw)
@@ -349,6 +354,34 @@ func (d *decoder) trial(file string, line int) item {
 func isZero(raw []byte) bool {
 	var v *float64
 	return json.Unmarshal(raw, &v) == nil && v != nil && *v == 0
+}
+
+// decodeRates are the rates of a run's intervals, both directions together: bits or
+// else transactions per second. Nil: one isn't known.
+func decodeRates(raw []byte) []float64 {
+	var all []struct {
+		Direction  string   `json:"direction"`
+		Throughput *float64 `json:"throughput_bits_per_second"`
+		TPS        *float64 `json:"transactions_per_second"`
+	}
+	if json.Unmarshal(raw, &all) != nil {
+		return nil
+	}
+	var rates []float64
+	number := map[string]int{} // of intervals of a direction so far
+	for _, interval := range all {
+		rate := cmp.Or(interval.Throughput, interval.TPS)
+		if rate == nil {
+			return nil
+		}
+		i := number[interval.Direction]
+		number[interval.Direction]++
+		if i == len(rates) {
+			rates = append(rates, 0)
+		}
+		rates[i] += *rate
+	}
+	return rates
 }
 
 // decodePlace leaves the cell out, which trials share.
@@ -404,6 +437,7 @@ func (d *decoder) series(whole *Trial, id string, raw []byte) item {
 			t.still = short.Error.Kind == "data" && (short.Throughput != nil && *short.Throughput == 0 || short.TPS != nil && *short.TPS == 0)
 		}
 		if short.ID != id {
+			t.Rates = nil
 			t.values = d.r.foreignValues(shortFigures(short))
 		}
 		all = append(all, &t)

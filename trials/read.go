@@ -29,6 +29,7 @@ type Reader struct {
 	paths  *node
 	shared caches
 	ids    map[string]bool // of the runs read so far
+	inside bool            // read the intervals, too
 }
 
 // A slot is one path of one metric.
@@ -65,6 +66,9 @@ func NewReader(wanted ...Metric) *Reader {
 	}
 	return r
 }
+
+// Inside makes the reader read the rates of intervals, where files keep them.
+func (r *Reader) Inside() { r.inside = true }
 
 // Set is all that was read. It settles what the cells of runs of their own are,
 // for which all have to be known.

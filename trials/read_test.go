@@ -313,6 +313,24 @@ func TestReadSeries(t *testing.T) {
 	}
 }
 
+func TestDecodeRates(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]float64{
+		"":     nil,
+		"null": nil,
+		"[]":   nil,
+		"{}":   nil,
+		`[{"direction":"a","throughput_bits_per_second":3},{"direction":"a","throughput_bits_per_second":0}]`:                                                  {3, 0},
+		`[{"direction":"a","throughput_bits_per_second":3},{"direction":"b","throughput_bits_per_second":4},{"direction":"a","throughput_bits_per_second":5}]`: {7, 5},
+		`[{"direction":"a","throughput_bits_per_second":null,"transactions_per_second":8}]`:                                                                    {8},
+		`[{"direction":"a","throughput_bits_per_second":3},{"direction":"a","throughput_bits_per_second":null}]`:                                               nil,
+	} {
+		if diff := cmp.Diff(want, decodeRates([]byte(text))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
 // A run that was open for its whole time and moved nothing measured a zero.
 func TestStill(t *testing.T) {
 	t.Parallel()

@@ -36,6 +36,10 @@ type Trial struct {
 	Hosts   *result.Ends[*result.Host]
 	Lab     *Lab
 
+	// Rates are those of its intervals, in bits or else transactions per second, if
+	// the reader was to read them and the file keeps them.
+	Rates []float64
+
 	Trusted bool               // nothing was found that speaks against its figures
 	values  []float64          // of the reader's metrics, NaN when not known
 	still   bool               // it ran its time and moved nothing

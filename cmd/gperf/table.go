@@ -45,7 +45,7 @@ func tableFlags() []option[tableOptions] {
 			apply: func(t *o, s string) error { return addNames(&t.spec.Values, s) }},
 		{name: "where", value: "NAME=VALUE,..", usage: "only trials with these values of axes or labels; VALUE|VALUE is either",
 			apply: func(t *o, s string) (err error) { t.where, err = trials.ParseFilter(s); return err }},
-		{name: "detail", isBool: true, usage: "every trial by itself",
+		{name: "detail", isBool: true, usage: "every trial by itself, and how steady it was inside, if the file keeps intervals",
 			apply: func(t *o, s string) error { return parseBool(&t.detail, s) }},
 		{name: "format", value: "FORMAT", words: report.Formats, usage: "one of " + strings.Join(report.Formats, ", ") + " (default text); csv and tsv have a line for each cell and value",
 			apply: func(t *o, s string) (err error) { t.format, err = oneOf(report.Formats)(s); return err }},
@@ -102,6 +102,9 @@ func tabulate(w io.Writer, o *tableOptions, files []string) error {
 	if err != nil {
 		return err
 	}
+	if o.detail {
+		reader.Inside()
+	}
 	if _, err := reader.Read(files...); err != nil {
 		return err
 	}
@@ -135,7 +138,7 @@ func tabulate(w io.Writer, o *tableOptions, files []string) error {
 		return err
 	}
 	if o.detail {
-		return t.Detail(w, set, o.format, tableWidth)
+		return t.Detail(w, set, o.format)
 	}
 	return t.Write(w, o.format, tableWidth)
 }
