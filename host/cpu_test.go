@@ -196,8 +196,9 @@ func TestReadCPU(t *testing.T) {
 	if e.Total == nil || !(*e.Total > 0 && *e.Total <= 100) {
 		t.Errorf("total is %v %%, want more than 0, at most 100", show(e.Total))
 	}
-	if e.User != nil {
-		t.Errorf("user time of a short window is %v %%, want unknown", *e.User)
+	// On a busy machine the spinning takes its time.
+	if span := time.Duration(b.At - a.At); (e.User == nil) != (span < splitFrom) {
+		t.Errorf("user time of a window of %v is %v %%", span, show(e.User))
 	}
 	if e.CPUs == 0 || len(e.PerCPU) != e.CPUs {
 		t.Errorf("shares of %d CPUs of %d", len(e.PerCPU), e.CPUs)
