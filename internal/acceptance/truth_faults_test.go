@@ -18,8 +18,10 @@ import (
 )
 
 const (
-	// bounded is how long a test may outlive whatever happens to it.
-	bounded = 10 * time.Second
+	// bounded is how long a test may outlive whatever happens to it: some seconds
+	// until a sender's buffer is full, five of silence, one for acknowledgements,
+	// and what a busy machine adds.
+	bounded = patience
 	// deaf is a namespace that nothing reaches and that reaches nobody.
 	deaf = `table inet deaf { chain i { type filter hook input priority 0; drop; }; chain o { type filter hook output priority 0; drop; }; }`
 )
