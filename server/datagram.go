@@ -73,7 +73,7 @@ func bindDatagrams(addr netip.AddrPort, others bool, prepare ...func(fd int) err
 // every answer has come.
 type meeting struct {
 	*session
-	fds   []int // what is listened to: wake, the test's socket, and copies of the streams'
+	fds   []int // what is listened to: wake, the test's socket, and copies of the streams'; -1: no longer
 	known map[netip.AddrPort]bool
 	over  chan struct{}
 }
@@ -103,13 +103,14 @@ func (x *session) part() {
 // hold answers introductions. Each socket of the client's sends the preamble that a
 // data connection would begin with; it's answered, with the same, on a socket that
 // is connected to it from then on. If the answer is lost, it's asked for again on
-// that one. Only sockets at the address that the control connection comes from are
+// that one. Whatever else comes there is the first of the test's own datagrams, for
+// whose client all have met: it's left where it is. Only sockets at the address that the control connection comes from are
 // listened to: that address has proved by its handshake that it wants to hear from
 // this server.
 func (m *meeting) hold() {
 	defer func() {
 		for i, fd := range m.fds {
-			if i != 1 { // the session's
+			if i != 1 && fd >= 0 { // the session's
 				_ = unix.Close(fd)
 			}
 		}
@@ -128,36 +129,75 @@ func (m *meeting) hold() {
 			return
 		}
 		for i, w := range waiting[1:] {
-			if w.Revents != 0 {
-				m.hear(int(w.Fd), i == 0)
+			if w.Revents == 0 {
+				continue
+			}
+			if i == 0 {
+				m.hear()
+			} else if !m.hearAgain(int(w.Fd)) {
+				_ = unix.Close(int(w.Fd))
+				m.fds[i+1] = -1
 			}
 		}
 	}
 }
 
-// hear takes one datagram from the test's socket or from a stream's.
-func (m *meeting) hear(fd int, first bool) {
-	var b [control.PreambleSize + 1]byte
-	n, from, err := unix.Recvfrom(fd, b[:], unix.MSG_DONTWAIT)
+// hear takes one datagram from the test's socket.
+func (m *meeting) hear() {
+	var b introduction
+	n, peer, err := b.receive(m.fds[1], 0)
 	if err != nil {
 		return // ECONNREFUSED among them: of an answer that nobody wanted
 	}
-	p, err := control.ParsePreamble(b[:max(n, 0)])
-	peer := sys.AddrPort(from)
-	if err != nil || p.Token != m.token || peer.Addr() != m.peer.Addr() {
+	stream, ours := m.introduces(b[:n], peer)
+	if !ours {
 		m.log.Debug("datagram that belongs to no test", "peer", peer)
 		return
 	}
-	if first {
-		if m.known[peer] {
-			return // it will ask again
-		}
-		if fd, err = m.enter(peer, int(p.Stream)); err != nil {
-			m.log.Warn("UDP stream", "peer", peer, "error", err)
-			return
-		}
+	if m.known[peer] {
+		return // it will ask again
 	}
-	_ = unix.Send(fd, b[:n], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	fd, err := m.enter(peer, stream)
+	if err != nil {
+		m.log.Warn("UDP stream", "peer", peer, "error", err)
+		return
+	}
+	m.answer(fd, b[:n])
+}
+
+// hearAgain takes an introduction whose answer was lost from a stream's socket, and
+// reports whether there may be more: nothing else is taken.
+func (m *meeting) hearAgain(fd int) bool {
+	var b introduction
+	n, peer, err := b.receive(fd, unix.MSG_PEEK)
+	if err != nil {
+		return true
+	}
+	if _, ours := m.introduces(b[:n], peer); !ours {
+		return false
+	}
+	if n, _, err = b.receive(fd, 0); err == nil {
+		m.answer(fd, b[:n])
+	}
+	return true
+}
+
+// An introduction has room for a byte too many, which tells other datagrams.
+type introduction [control.PreambleSize + 1]byte
+
+func (b *introduction) receive(fd, flags int) (n int, peer netip.AddrPort, err error) {
+	n, from, err := unix.Recvfrom(fd, b[:], flags|unix.MSG_DONTWAIT)
+	return max(n, 0), sys.AddrPort(from), err
+}
+
+// introduces is the stream that a datagram introduces, if it is one of this test's.
+func (m *meeting) introduces(b []byte, peer netip.AddrPort) (stream int, ours bool) {
+	p, err := control.ParsePreamble(b)
+	return int(p.Stream), err == nil && p.Token == m.token && peer.Addr() == m.peer.Addr()
+}
+
+func (m *meeting) answer(fd int, b []byte) {
+	_ = unix.Send(fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }
 
 // enter makes the socket of one stream, and returns the meeting's copy of it.

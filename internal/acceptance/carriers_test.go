@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"gperf/control"
 	"gperf/internal/netnstest"
 	"gperf/plan"
+	"gperf/result"
 	"gperf/sockopt"
 )
 
@@ -189,14 +191,30 @@ func dropped(t *testing.T, n *netnstest.NS) (packets uint64) {
 	return packets
 }
 
+// backlogDrops is how many packets the machine dropped during the test because a
+// CPU's backlog was full, this test's and all others'.
+func backlogDrops(o *outcome) uint64 {
+	if s := o.Counters.Server.Softnet; s != nil {
+		return deref(s.Dropped)
+	}
+	return 0
+}
+
+// onOneCPU keeps senders from changing their CPU, which on loopback and over veth
+// puts datagrams out of order: each CPU has a queue of its own.
+var onOneCPU = []string{"--cpu", "0"}
+
 func TestDatagramSums(t *testing.T) {
 	t.Parallel()
 	s := serve(t, place{})
-	o := s.complete(place{}, "-t", "UDP_STREAM", "-d", "0.4", "-i", "0.1", "-P", "3", "--rate", "20M")
+	o := s.complete(place{}, append([]string{"-t", "UDP_STREAM", "-d", "0.4", "-i", "0.1", "-P", "3", "--rate", "20M"}, onOneCPU...)...)
 	checkDatagrams(t, o)
 	d := o.Summary.Datagrams
 	if *d.OutOfOrder != 0 || *d.Duplicates != 0 || d.Jitter == nil || deref(d.SendErrors) != 0 {
 		t.Errorf("%+v", d)
+	}
+	if *d.Lost != 0 && deref(d.SocketDrops)+backlogDrops(o) == 0 {
+		t.Errorf("%d datagrams lost, and nobody dropped any", *d.Lost)
 	}
 }
 
@@ -207,16 +225,15 @@ func TestLostDatagrams(t *testing.T) {
 	a, b := netnstest.NewPair(t, netnstest.Pair{})
 	s := serve(t, place{ns: b}, "--listen", b.Addr4.String()+":0")
 	b.Nft(`table ip t { chain c { type filter hook input priority 0; meta l4proto udp numgen random mod 10 == 0 counter drop; }; }`)
-	o := s.complete(place{ns: a}, "-t", "UDP_STREAM", "-d", "0.5", "-i", "0.1", "-P", "2", "--rate", "20M")
+	o := s.complete(place{ns: a}, append([]string{"-t", "UDP_STREAM", "-d", "0.5", "-i", "0.1", "-P", "2", "--rate", "20M"}, onOneCPU...)...)
 	d := o.Summary.Datagrams
-	way, gone := checkDatagrams(t, o), dropped(t, b)
-	// Some of what was dropped introduced a socket, or came after the window; what is
-	// late at its end, because the sender changed its CPU, isn't known to come.
-	if *d.Lost == 0 || *d.Lost > gone+*d.SocketDrops+5 || gone > *d.Lost+way+20 {
-		t.Errorf("%d datagrams lost (%d on their way), %d dropped by the filter, %d at the sockets", *d.Lost, way, gone, *d.SocketDrops)
+	way, gone, backlog := checkDatagrams(t, o), dropped(t, b), backlogDrops(o)
+	// Some of what was dropped introduced a socket, or came after the window.
+	if *d.Lost == 0 || *d.Lost > gone+*d.SocketDrops+backlog || gone > *d.Lost+way+20 {
+		t.Errorf("%d datagrams lost (%d on their way), %d dropped by the filter, %d at the sockets, at most %d by the backlogs", *d.Lost, way, gone, *d.SocketDrops, backlog)
 	}
-	if d.LostPercent == nil || *d.LostPercent < 3 || *d.LostPercent > 30 {
-		t.Errorf("%v %% lost of a tenth", d.LostPercent)
+	if d.LostPercent == nil || *d.LostPercent < 3 || backlog == 0 && *d.LostPercent > 30 {
+		t.Errorf("a tenth lost: %+v", d)
 	}
 	if !slices.ContainsFunc(o.Summary.Diagnosis, func(s string) bool { return strings.HasPrefix(s, "loss: ") }) {
 		t.Errorf("diagnosis %q", o.Summary.Diagnosis)
@@ -232,11 +249,13 @@ func TestSocketDrops(t *testing.T) {
 	if d.SocketDrops == nil {
 		t.Skip("this kernel doesn't count a socket's drops")
 	}
-	// A busy machine's queue of packets may overflow, too.
-	if *d.Lost == 0 || *d.SocketDrops < *d.Lost/2 || *d.SocketDrops > *d.Lost+way {
-		t.Errorf("%d lost (%d on their way), %d dropped at the socket", *d.Lost, way, *d.SocketDrops)
+	// The kernel counts a drop at once, the receiver when it sees the gap: those of the
+	// gap in which the window opens are no drops of the window, but lost in it.
+	backlog := backlogDrops(o)
+	if *d.Lost == 0 || *d.SocketDrops+backlog < *d.Lost/2 || *d.SocketDrops > *d.Lost+way {
+		t.Errorf("%d lost (%d on their way), %d dropped at the socket, at most %d by the backlogs", *d.Lost, way, *d.SocketDrops, backlog)
 	}
-	if !slices.ContainsFunc(o.Summary.Diagnosis, func(s string) bool { return strings.Contains(s, "--rcvbuf") }) {
+	if *d.SocketDrops >= *d.Lost/2 && !slices.ContainsFunc(o.Summary.Diagnosis, func(s string) bool { return strings.Contains(s, "--rcvbuf") }) {
 		t.Errorf("diagnosis %q", o.Summary.Diagnosis)
 	}
 }
@@ -382,18 +401,18 @@ func TestDatagramOptions(t *testing.T) {
 	}
 }
 
-// A server sends datagrams only to the address that the control connection comes
-// from, whoever knows the token.
-func TestForgedIntroduction(t *testing.T) {
-	t.Parallel()
+// meeting begins a UDP_STREAM with a server that awaits the introductions of its
+// streams, here that of the first. udp makes a socket at an address for it.
+func meeting(t *testing.T, streams int) (p *peer, introduction []byte, udp func(from string) *net.UDPConn) {
+	t.Helper()
 	s := serve(t, place{})
-	test := &plan.Test{Type: plan.UDPStream, Duration: plan.Seconds(time.Second), Streams: 2}
+	test := &plan.Test{Type: plan.UDPStream, Duration: plan.Seconds(100 * time.Millisecond), Streams: streams}
 	test.Normalise()
 	raw, err := json.Marshal(test)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := s.dial(t, control.Current) // from 127.0.0.1
+	p = s.dial(t, control.Current) // from 127.0.0.1
 	p.hear(control.TypeHello)
 	p.say(control.TypePlan, control.Plan{Plan: raw})
 	var ready control.Ready
@@ -404,10 +423,8 @@ func TestForgedIntroduction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	introduction := control.Preamble{Token: [control.TokenSize]byte(token), Stream: 1}.Append(nil)
-	wrong := slices.Clone(introduction)
-	wrong[10]++
-	udp := func(from string) *net.UDPConn {
+	introduction = control.Preamble{Token: [control.TokenSize]byte(token), Stream: 1}.Append(nil)
+	return p, introduction, func(from string) *net.UDPConn {
 		c, err := net.DialUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(from), 0)),
 			net.UDPAddrFromAddrPort(netip.AddrPortFrom(s.addr.Addr(), uint16(ready.Port))))
 		if err != nil {
@@ -416,6 +433,64 @@ func TestForgedIntroduction(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
+}
+
+// A client sends its first datagrams before the server knows that the test has
+// begun: they are the test's all the same.
+func TestEarlyDatagrams(t *testing.T) {
+	t.Parallel()
+	p, introduction, udp := meeting(t, 1)
+	c := udp("127.0.0.1")
+	b := make([]byte, 2000)
+	if _, err := c.Write(introduction); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(patience))
+	if n, err := c.Read(b); err != nil || !slices.Equal(b[:n], introduction) {
+		t.Fatalf("the introduction is answered by %x, %v", b[:max(n, 0)], err)
+	}
+	p.hear(control.TypeAudit)
+	const early, size = 5, 1000
+	for number := range uint64(early) {
+		d := binary.BigEndian.AppendUint64(nil, number)
+		if _, err := c.Write(append(d, make([]byte, size-len(d))...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(20 * time.Millisecond) // for nothing to happen to them in
+	p.say(control.TypeStart, nil)
+	var report *result.Report
+	var collector control.Collector
+	for closed := false; report == nil; {
+		m, body, err := p.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch m {
+		case control.TypeHeartbeat, control.TypeStarted, control.TypeSample:
+		case control.TypeClosed:
+			p.say(control.TypeClosed, control.Closed{Direction: plan.ClientToServer})
+			p.say(control.TypeFinish, nil)
+			closed = true
+		default:
+			if report, err = collector.Add(control.Message{Type: m, Body: body}, 1000); err != nil || !closed {
+				t.Fatalf("%s %s: %v", m, body, err)
+			}
+		}
+	}
+	last := report.Halves[0].Series[len(report.Halves[0].Series)-1]
+	if got, lost := last.Received[0], last.TCP[result.LostDatagrams][0]; got != early*size || lost != 0 {
+		t.Errorf("%d bytes received, %d datagrams lost, of %d with %d bytes each", got, lost, early, size)
+	}
+}
+
+// A server sends datagrams only to the address that the control connection comes
+// from, whoever knows the token.
+func TestForgedIntroduction(t *testing.T) {
+	t.Parallel()
+	_, introduction, udp := meeting(t, 2)
+	wrong := slices.Clone(introduction)
+	wrong[10]++
 	forged, honest := udp("127.0.0.2"), udp("127.0.0.1")
 	for _, say := range []struct {
 		c *net.UDPConn
