@@ -52,6 +52,20 @@ func TestDiagnoseDatagrams(t *testing.T) {
 	}
 }
 
+func TestDiagnoseBacklog(t *testing.T) {
+	t.Parallel()
+	r := bulk(plan.UDPStream)
+	f := r.way()
+	f.Sending, f.RTT, f.RetransSegs = Sending{}, nil, nil
+	f.Datagrams = &Datagrams{Lost: new(uint64(100)), LostPercent: new(10.0), SocketDrops: new(uint64(0))}
+	r.Counters.Server = &Counters{Softnet: &Softnet{Dropped: new(uint64(1))}}
+	want := []string{"loss: 10.00 % of the datagrams (100) were lost on the way; " +
+		"the server's machine dropped 1 packet of all its traffic because the backlog of a CPU was full (net.core.netdev_max_backlog)"}
+	if diff := cmp.Diff(want, r.diagnose()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestDiagnoseLostTransactions(t *testing.T) {
 	t.Parallel()
 	r := bulk(plan.UDPRR)

@@ -273,7 +273,21 @@ func loss(v *view) []finding {
 	if needless > 0 {
 		sentence += fmt.Sprintf("; %d of them arrived twice", needless)
 	}
-	return []finding{{lossStrength(lost, rtos), sentence}}
+	return []finding{{lossStrength(lost, rtos), sentence + v.backlogDrops()}}
+}
+
+// backlogDrops says that the receiver's machine dropped packets itself, of which
+// nothing but this counter tells. Empty: it didn't, or doesn't tell.
+func (v *view) backlogDrops() string {
+	c := v.run.Counters.Server
+	if v.receiver == sockopt.Client {
+		c = v.run.Counters.Client
+	}
+	if c == nil || c.Softnet == nil || c.Softnet.Dropped == nil || *c.Softnet.Dropped == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the %s's machine dropped %s of all its traffic because the backlog of a CPU was full (net.core.netdev_max_backlog)",
+		v.receiver, plural(*c.Softnet.Dropped, "packet", "packets"))
 }
 
 // datagramLoss says where the datagrams went that didn't come: a socket whose
@@ -304,7 +318,7 @@ func datagramLoss(v *view) (all []finding) {
 		where = "on the way or at the receiver's sockets, whose drops this kernel doesn't tell"
 	}
 	if share := 100 * float64(elsewhere) / should; share >= lossFrom {
-		all = append(all, finding{lossStrength(share, 0), fmt.Sprintf("loss: %.2f %% of the datagrams (%d) were lost %s", share, elsewhere, where)})
+		all = append(all, finding{lossStrength(share, 0), fmt.Sprintf("loss: %.2f %% of the datagrams (%d) were lost %s%s", share, elsewhere, where, v.backlogDrops())})
 	}
 	return all
 }

@@ -175,6 +175,21 @@ var diagnoses = []struct {
 		[]string{"loss: 0.50 % of the segments (500) were retransmitted, 1 retransmission time-out (RTO); 20 of them arrived twice"},
 	},
 	{
+		"loss at the receiver's backlog", "", func(r *Run) {
+			r.way().RetransSegs, r.way().RetransPercent = new(uint64(1000)), new(1.0)
+			r.Counters.Client = &Counters{Softnet: &Softnet{Dropped: new(uint64(9))}} // the sender's is another story
+			r.Counters.Server = &Counters{Softnet: &Softnet{Dropped: new(uint64(700))}}
+		},
+		[]string{"loss: 1.00 % of the segments (1000) were retransmitted, no retransmission time-outs (RTO); the server's machine dropped 700 packets of all its traffic because the backlog of a CPU was full (net.core.netdev_max_backlog)"},
+	},
+	{
+		"loss with an empty backlog", "", func(r *Run) {
+			r.way().RetransSegs, r.way().RetransPercent = new(uint64(1000)), new(1.0)
+			r.Counters.Server = &Counters{Softnet: &Softnet{Dropped: new(uint64(0))}}
+		},
+		[]string{"loss: 1.00 % of the segments (1000) were retransmitted, no retransmission time-outs (RTO)"},
+	},
+	{
 		"more loss than anything else", "", func(r *Run) {
 			r.way().RetransSegs, r.way().RetransPercent, r.way().RTOEvents = new(uint64(3000)), new(3.0), new(uint64(4))
 			r.way().Limited.Rwnd, r.way().Limited.Blocked = new(60.0), new(99.0)
