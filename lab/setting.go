@@ -137,7 +137,7 @@ func init() {
 			set:    setGSOMaxSegs, read: readGSOMaxSegs,
 		},
 		{
-			doc:   SettingDoc{"link-rate", "8k..1T", "rate at which an end sends, in bits per second of Ethernet frames: a token bucket (tc-tbf(8)), or that of a delayed link", vethOnly},
+			doc:   SettingDoc{"link-rate", "8k..1T", "rate at which an end sends, in bits per second of Ethernet frames: a token bucket of a millisecond (tc-tbf(8)), or that of a delayed link", vethOnly},
 			group: egressing, normal: normalRate,
 		},
 		{

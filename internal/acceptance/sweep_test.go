@@ -289,10 +289,9 @@ func regression(t *testing.T, axis, a, b string, compare []string, flags ...stri
 // A difference made on purpose is found, and none where there is none.
 func TestSweepAndCompare(t *testing.T) {
 	needsLab(t)
-	// A link far slower than the machine, so that it alone decides.
-	dir := regression(t, "link-rate", "100Mbit", "95Mbit", nil, "--axis", "link-rate=100Mbit,95Mbit,100000kbit", "--trials", "8", "--seed", "7", "-d", "0.3")
+	dir := regression(t, "link-rate", "1Gbit", "950Mbit", nil, "--axis", "link-rate=1Gbit,950Mbit,1000Mbit", "--trials", "8", "--seed", "7", "-d", "0.3")
 	// Equal sides are called different by chance in alpha of all tests.
-	c := start(t, place{}, "compare", "--a", "link-rate=100Mbit", "--b", "link-rate=100000kbit", "--alpha", "0.001", dir)
+	c := start(t, place{}, "compare", "--a", "link-rate=1Gbit", "--b", "link-rate=1000Mbit", "--alpha", "0.001", dir)
 	if s := c.status(); s != 0 && s != 125 || strings.Contains(c.stdout.String(), "verdict  improvement") || !strings.Contains(c.stdout.String(), "verdict  ") {
 		t.Errorf("equal sides: status %d\n%s%s", s, &c.stdout, &c.stderr)
 	}
