@@ -362,9 +362,9 @@ func (g *Group) Threads() []int {
 }
 
 // Finish closes the group, if it isn't, and completes the half with what the
-// workers alone know. A requester's count is final only now: the sampler may
-// have looked while a worker was between completing a transaction and saying so.
-// So is every count of an end that has settled.
+// workers alone know. A requester's counts are final only now: the sampler may
+// have looked while a worker was between completing a transaction, or failing to
+// connect, and saying so. So is every count of an end that has settled.
 func (g *Group) Finish(half *result.Half) error {
 	g.Close()
 	closing := &half.Series[len(half.Series)-1]
@@ -382,6 +382,9 @@ func (g *Group) Finish(half *result.Half) error {
 			closing.SendCalls[i], closing.ReceiveCalls[i] = s.sendCalls.Load(), s.receiveCalls.Load()
 		}
 		h.ConnectErrors = s.connectErrors
+		if failed := closing.TCP[result.ConnectErrors]; failed != nil {
+			failed[i] = s.errors.Load()
+		}
 	}
 	for i, w := range g.workers {
 		for _, h := range []struct {
