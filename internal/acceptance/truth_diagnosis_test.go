@@ -220,6 +220,10 @@ func TestDiagnosis(t *testing.T) {
 					p = start(t, place{ns: near}, append([]string{"client", "-J", s.addr.String(), "-d", "0.4"}, c.args...)...)
 				})
 				o := p.outcome()
+				if strings.Contains(o.stderr, "no data arrived inside the window") { // two time-outs in a row may be longer
+					said = append(said, o.stderr)
+					continue
+				}
 				o.mustComplete(t)
 				d := o.Summary.Diagnosis
 				said = append(said, strings.Join(d, "\n\t"))
