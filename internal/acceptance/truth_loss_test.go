@@ -114,17 +114,29 @@ func TestNoLoss(t *testing.T) {
 			if streams == 0 {
 				continue
 			}
-			own, other := *o.Counters.Of(end), o.Counters.Server
-			if end == sockopt.Server {
-				other = o.Counters.Client
-			}
-			explained := own.Protocols["TcpExtTCPLossProbes"] + own.Protocols["TcpExtTCPDSACKRecvSegs"] + own.Protocols["TcpExtTCPTimeouts"] +
-				own.Protocols["TcpExtTCPSpuriousRtxHostQueues"] + deref(own.Device.TxDropped) + deref(other.Device.RxDropped)
-			if !sends || explained == 0 {
-				t.Errorf("%v: the %s retransmitted %d segments, of which nothing tells why: %v", args, end, streams, own.Protocols)
+			if !sends || !explained(o, end) {
+				t.Errorf("%v: the %s retransmitted %d segments, of which nothing tells why: %v", args, end, streams, (*o.Counters.Of(end)).Protocols)
 			}
 		}
 	}
+}
+
+// explained reports whether the kernels' counters tell why an end retransmitted
+// inside the window, although the network lost nothing. A CPU's backlog is shared by
+// all tests that run.
+func explained(o *outcome, end sockopt.End) bool {
+	own, other := *o.Counters.Of(end), o.Counters.Server
+	if end == sockopt.Server {
+		other = o.Counters.Client
+	}
+	reasons := deref(own.Device.TxDropped) + deref(other.Device.RxDropped)
+	if other.Softnet != nil {
+		reasons += deref(other.Softnet.Dropped)
+	}
+	for _, name := range []string{"TcpExtTCPLossProbes", "TcpExtTCPDSACKRecvSegs", "TcpExtTCPTimeouts", "TcpExtTCPSpuriousRtxHostQueues"} {
+		reasons += own.Protocols[name]
+	}
+	return reasons > 0
 }
 
 // P034: what happens in the warm-up is in no figure, and how long the server has
@@ -160,8 +172,7 @@ func TestWarmup(t *testing.T) {
 			o.mustComplete(t)
 			all := nstat(t, a, "TcpRetransSegs") - before
 			streams, counted := retransmits(o, sockopt.Client)
-			explained := o.Counters.Client.Protocols["TcpExtTCPLossProbes"] + o.Counters.Client.Protocols["TcpExtTCPDSACKRecvSegs"]
-			if all == 0 || counted > 0 && explained == 0 || streams > counted {
+			if all == 0 || counted > 0 && !explained(o, sockopt.Client) || streams > counted {
 				t.Errorf("%d segments retransmitted in all, %d inside the window, %d by the streams", all, counted, streams)
 			}
 			if d := *o.Summary.Duration; d < duration-0.1 || d > duration+0.2 {
