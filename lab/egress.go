@@ -30,7 +30,7 @@ var (
 // burst is the bucket in bytes: what is sent in a millisecond at the rate, and at
 // least two frames. What a CPU that comes late, or that a hypervisor has taken,
 // misses beyond that is lost to the link: with 128 us of 1 Gbit/s a busy virtual
-// machine sent 0.80 to 0.90 Gbit/s. Packets of TSO and GSO that are larger are
+// machine let 0.80 to 0.90 Gbit/s of payload through. Packets of TSO and GSO that are larger are
 // split up by tbf, so that a slow link carries packets of one MTU.
 func (e egress) burst() uint32 {
 	const frame = 14 // Ethernet header

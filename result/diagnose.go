@@ -279,10 +279,7 @@ func loss(v *view) []finding {
 // backlogDrops says that the receiver's machine dropped packets itself, of which
 // nothing but this counter tells. Empty: it didn't, or doesn't tell.
 func (v *view) backlogDrops() string {
-	c := v.run.Counters.Server
-	if v.receiver == sockopt.Client {
-		c = v.run.Counters.Client
-	}
+	c := *v.run.Counters.Of(v.receiver)
 	if c == nil || c.Softnet == nil || c.Softnet.Dropped == nil || *c.Softnet.Dropped == 0 {
 		return ""
 	}

@@ -104,9 +104,9 @@ func (x *session) part() {
 // data connection would begin with; it's answered, with the same, on a socket that
 // is connected to it from then on. If the answer is lost, it's asked for again on
 // that one. Whatever else comes there is the first of the test's own datagrams, for
-// whose client all have met: it's left where it is. Only sockets at the address that the control connection comes from are
-// listened to: that address has proved by its handshake that it wants to hear from
-// this server.
+// whose client all have met: it's left where it is. Only sockets at the address that
+// the control connection comes from are listened to: that address has proved by its
+// handshake that it wants to hear from this server.
 func (m *meeting) hold() {
 	defer func() {
 		for i, fd := range m.fds {
@@ -147,7 +147,7 @@ func (m *meeting) hear() {
 	var b introduction
 	n, peer, err := b.receive(m.fds[1], 0)
 	if err != nil {
-		return // ECONNREFUSED among them: of an answer that nobody wanted
+		return
 	}
 	stream, ours := m.introduces(b[:n], peer)
 	if !ours {
@@ -171,7 +171,7 @@ func (m *meeting) hearAgain(fd int) bool {
 	var b introduction
 	n, peer, err := b.receive(fd, unix.MSG_PEEK)
 	if err != nil {
-		return true
+		return true // ECONNREFUSED among them: of an answer that nobody wanted
 	}
 	if _, ours := m.introduces(b[:n], peer); !ours {
 		return false

@@ -21,7 +21,7 @@ const (
 	// bounded is how long a test may outlive whatever happens to it: some seconds
 	// until a sender's buffer is full, five of silence, one for acknowledgements,
 	// and what a busy machine adds.
-	bounded = patience
+	bounded = 3 * patience / 4
 	// deaf is a namespace that nothing reaches and that reaches nobody.
 	deaf = `table inet deaf { chain i { type filter hook input priority 0; drop; }; chain o { type filter hook output priority 0; drop; }; }`
 )
